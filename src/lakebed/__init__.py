@@ -1,6 +1,6 @@
 """Lakebed: LSM tables of sorted Parquet runs for PySpark, on Apache Hudi's table format.
 
-Names are loaded on first use, so importing the package takes milliseconds: a script that only
+Names are imported on first use, so importing the package takes milliseconds: a script that only
 catches errors or prints help does not load pyarrow or Spark.
 """
 
@@ -74,7 +74,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on first use."""
+    """Import a public name on first use."""
     if name == "__version__":
         value: Any = _version()
     elif name in _MODULES:
@@ -94,7 +94,7 @@ def _version() -> str:
 
     try:
         return version("lakebed")
-    except PackageNotFoundError:  # run from a checkout or a zip that was never installed
+    except PackageNotFoundError:  # running from a checkout or a zip that is not installed
         return "0+unknown"
 
 
@@ -111,8 +111,8 @@ def local_session(
         cores: The number of local cores; `"*"` means all.
         app: The name of the application.
         conf: Spark settings that add to or override the defaults.
-        warm_up: Start the Python workers before returning. With False the call returns earlier, and
-            the first task that needs a worker waits for it.
+        warm_up: Start the Python workers before returning. With False, the call returns earlier,
+            and the first task that needs a worker waits for it.
     """
     from lakebed.spark.session import local_session as start  # noqa: PLC0415 - pyspark is heavy
 

@@ -1,7 +1,7 @@
 """Every error that Lakebed raises on purpose.
 
-Catch one of the five kinds: each tells the caller what to do next. The message names the table,
-file, key or option, what was expected and what was found.
+Catch one of the five kinds, which differ in what the caller should do next. The message names the
+table, file, key or option, what was expected and what was found.
 
 * LakebedError
   x ConflictError        another writer won; read the timeline again and retry
@@ -16,9 +16,9 @@ file, key or option, what was expected and what was found.
     + ChecksumError      a checksum does not match
   x UnsupportedError     valid Hudi, but a version or feature that Lakebed does not handle
     + UnknownFormatError the file was written by a newer release, or is damaged
-  x InvalidError         an argument, schema, option or row of the caller is wrong
+  x InvalidError         an argument, schema, option or row of the caller is invalid
     + NotFoundError      the table or object does not exist
-    + OptionError        an option is unknown, or has a wrong value
+    + OptionError        an option is unknown, or its value is invalid
     + SchemaError        columns or types do not match the table
     + KeyValueError      a record key, partition or ordering value that cannot be stored
 
@@ -79,14 +79,14 @@ class UnsupportedError(LakebedError):
 
 
 class UnknownFormatError(UnsupportedError):
-    """A version, type or key that no known release writes: from a newer release, or damaged."""
+    """A version, type or key that no known release writes: the file is newer, or damaged."""
 
     def __str__(self) -> str:
         return f"{super().__str__()}; a newer release wrote it, or it is damaged"
 
 
 class InvalidError(LakebedError):
-    """An argument, schema, option or row of the caller is wrong."""
+    """An argument, schema, option or row of the caller is invalid."""
 
 
 class NotFoundError(InvalidError):
@@ -94,7 +94,7 @@ class NotFoundError(InvalidError):
 
 
 class OptionError(InvalidError):
-    """An option is unknown, or has a wrong value."""
+    """An option is unknown, or its value is invalid."""
 
 
 class SchemaError(InvalidError):

@@ -1,7 +1,7 @@
 """The data source: `lakebed.spark.data_source` and `lakebed.api` do the work.
 
-Spark imports this at the first use of any Python data source, so nothing heavy is imported until
-this one is used.
+Spark imports this module when any Python data source is first used, so the rest is imported only
+when this data source is.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ class DefaultSource(DataSource):
         return "lakebed"
 
     def schema(self) -> StructType:
-        """Return the columns of the table, the meta columns first."""
+        """Return the columns of the table, meta columns first."""
         from lakebed.spark.data_source.reader import table_schema  # noqa: PLC0415 - see above
         from lakebed.spark.errors import plainly  # noqa: PLC0415 - see above
 
@@ -41,7 +41,7 @@ class DefaultSource(DataSource):
             return make_reader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the writer for rows of `schema`; the table is created if there is none."""
+        """Return the writer for rows of `schema`; the table is created if it does not exist."""
         from lakebed.api.saving import begin_saving  # noqa: PLC0415 - see above
         from lakebed.spark.data_source.writer import Writer  # noqa: PLC0415 - see above
         from lakebed.spark.errors import plainly  # noqa: PLC0415 - see above

@@ -1,4 +1,4 @@
-"""The public API: `create_table`, `open_table`, `Table`.
+"""The public API: `create_table`, `open_table` and `Table`.
 
-Owns argument checks and the choice of engine; the work is done in the layers below.
+This layer checks arguments and chooses the engine; the layers below do the work.
 """

@@ -1,4 +1,4 @@
-"""Checks of a caller's arguments, before anything is read."""
+"""Check a caller's arguments before any file is read."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,7 +10,7 @@ from lakebed.format.names.meta_columns import META_COLUMNS
 
 
 def checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[str]:
-    """Return the names of the columns to read: the given columns, or all columns of the table."""
+    """Return the names of the columns to read; `None` selects all columns of the table."""
     if columns is None:
         return list(schema.names)
     if isinstance(columns, str) or not isinstance(columns, Sequence):
@@ -33,13 +33,13 @@ def key_batches(
 
 
 def key_schema(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
-    """Return the columns that identify rows, according to the table's properties."""
+    """Return the schema of the columns `names`; raise SchemaError if one does not exist."""
     wanted = list(names)
     for name in wanted:
         if name not in schema.names:
             raise SchemaError(
-                f"key column {name!r}, as hoodie.properties names it: expected one of the table's "
-                f"columns, found {', '.join(schema.names) or 'none, as nothing was written yet'}"
+                f"key column {name!r} from hoodie.properties: expected one of the table's "
+                f"columns, found {', '.join(schema.names) or 'none (nothing has been written)'}"
             )
     return pa.schema([schema.field(name) for name in wanted])
 

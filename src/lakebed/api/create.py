@@ -1,4 +1,4 @@
-"""From the arguments of `create_table` to the properties of a table."""
+"""Turn the arguments of `create_table` into table properties."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -68,11 +68,11 @@ def table_properties(
     spelled: Mapping[str, str] | None = None,
     expected_rows: int | None = None,
 ) -> dict[str, str]:
-    """Check the arguments against each other and return them as hoodie.properties.
+    """Check the arguments for consistency and return them as hoodie.properties.
 
-    With `makes_keys` the table has no key columns, and generates its keys; only a simple index
-    finds such keys. `spelled` maps arguments to the options with which a caller without keywords
-    gave them.
+    With `makes_keys`, the table has no key columns and generates its keys; only a simple index
+    can locate such keys. `spelled` maps arguments to the option names that the caller used, for
+    error messages.
     """
     if not key and not makes_keys:
         raise InvalidError("key: expected at least one column")
@@ -166,7 +166,7 @@ def _word(kind: type[TableType | Layout], text: str, keyword: str) -> str:
 def _merge_properties(
     ordering: Sequence[str], version: int, properties: Mapping[str, str], custom: bool
 ) -> dict[str, str]:
-    """Return the properties for the merge mode in this table version (8 also has classes)."""
+    """Return the merge properties of a new table; version 8 also stores class names."""
     mode = MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
     asked = properties.get(_MERGE_MODE)
     if asked is not None:
@@ -202,7 +202,10 @@ def _payload_properties(
     properties: Mapping[str, str],
     custom: bool,
 ) -> dict[str, str]:
-    """Return the properties of one of Hudi's payload classes; other merge options must agree."""
+    """Return the properties that express one of Hudi's payload classes.
+
+    Raises OptionError if another merge option contradicts the class.
+    """
     if custom:
         raise OptionError(f"option {PAYLOAD_CLASS} cannot be combined with a custom merger")
     found = payload_properties(payload, tuple(ordering), version)
@@ -232,7 +235,7 @@ _V8_MERGERS = {
 
 
 def _generator(key: Sequence[str], partition_by: Sequence[str]) -> str:
-    """Choose Hudi's key generator as Hudi's own writer infers it."""
+    """Return the key generator that Hudi's writer would infer."""
     if not partition_by:
         return "NON_PARTITION"
     return "COMPLEX" if len(key) > 1 or len(partition_by) > 1 else "SIMPLE"

@@ -1,4 +1,4 @@
-"""Checks that the arguments of a new table are consistent."""
+"""Check that the arguments of a new table are consistent."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ from lakebed.table.config.table_config import ConcurrencyMode, TableConfig
 from lakebed.table.config.writer_index import BUCKET_ENGINE, DEFAULT_BUCKETS, INDEXES, hashes_keys
 
 AUTO = "auto"
-"""The value of `buckets` if the first write determines the number."""
+"""The value of `buckets` that lets the first write determine the number."""
 GENERATOR = table.GENERATOR.name
 """The option that names the key generator."""
 
@@ -23,13 +23,13 @@ GENERATOR = table.GENERATOR.name
 def check_used(index: str, buckets: int | str | None, options: Mapping[str, str]) -> None:
     """Raise an error for options that have no effect with this index and the other options.
 
-    Only `create_table` checks this: a job that moves from Hudi passes the options that it passed to
-    Hudi, which ignores options without effect.
+    Only `create_table` checks this. Jobs migrated from Hudi pass the same options to
+    `format("lakebed")`, and Hudi ignores options that have no effect.
     """
     word = index.lower()
     if buckets not in (None, AUTO) and word in INDEXES and not hashes_keys(word):
         raise InvalidError(
-            f"buckets={buckets!r}: index={index!r} has no buckets; leave it out, or take "
+            f"buckets={buckets!r}: index={index!r} has no buckets; omit buckets, or use "
             "index='bucket'"
         )
     generator = options.get(GENERATOR, "").upper()
@@ -49,7 +49,7 @@ def check_used(index: str, buckets: int | str | None, options: Mapping[str, str]
         for prefix, (wanted, there) in needs.items():
             if name.startswith(prefix) and not there:
                 raise OptionError(
-                    f"option {name} has no effect without {wanted}: give both or neither"
+                    f"option {name} has no effect without {wanted}: use both or neither"
                 )
 
 
@@ -58,7 +58,7 @@ def checked_buckets(
 ) -> int | None:
     """Return the number of buckets per partition; None if the first write determines it.
 
-    With consistent hashing or non-blocking writers, the default is Hudi's number.
+    `"auto"` means Hudi's default number with consistent hashing or non-blocking writers.
     """
     if buckets in (None, AUTO):
         mode = options.get("hoodie.write.concurrency.mode", "").upper()
@@ -72,14 +72,14 @@ def checked_buckets(
 
 
 def checked_expected_rows(rows: int | None, buckets: int | str | None) -> int | None:
-    """Return the number of rows that a caller expects, which affects only the number of buckets."""
+    """Return the expected number of rows, which is only used to choose the number of buckets."""
     if rows is None:
         return None
     if type(rows) is not int or rows < 1:
-        raise InvalidError(f"expected_rows={rows!r}: expected a number of rows from 1 on")
+        raise InvalidError(f"expected_rows={rows!r}: expected a positive number of rows")
     if buckets != AUTO:
         raise InvalidError(
-            f"expected_rows={rows} has no effect with buckets={buckets!r}; leave one of them out"
+            f"expected_rows={rows} has no effect with buckets={buckets!r}; omit one of the two"
         )
     return rows
 
@@ -87,7 +87,7 @@ def checked_expected_rows(rows: int | None, buckets: int | str | None) -> int | 
 def partition_columns(
     partition_by: Sequence[str], properties: Mapping[str, str], word: str
 ) -> tuple[str, ...]:
-    """Return the partition columns; for a custom key generator, each with its kind."""
+    """Return the partition columns, without their kinds if the key generator is custom."""
     if properties.get(GENERATOR) != KeyGenerator.CUSTOM.value:
         return tuple(partition_by)
     kinds = parse_part_kinds(",".join(partition_by))
@@ -101,7 +101,10 @@ def partition_columns(
 
 
 def check_names(schema: pa.Schema, columns: Mapping[str, Sequence[str]]) -> None:
-    """Raise an error for invalid key, partition or ordering columns, in `columns` by argument."""
+    """Raise an error for an invalid key, partition or ordering column.
+
+    `columns` maps the name of each argument to its columns.
+    """
     for what, names in columns.items():
         for name in names:
             if name not in schema.names:
@@ -110,7 +113,9 @@ def check_names(schema: pa.Schema, columns: Mapping[str, Sequence[str]]) -> None
                     f"{', '.join(schema.names) or 'no columns'}"
                 )
             if "," in name:
-                raise SchemaError(f"{what}: column {name!r} holds a comma, which separates names")
+                raise SchemaError(
+                    f"{what}: column {name!r} contains a comma, which separates names"
+                )
         if len(set(names)) != len(names):
             raise InvalidError(f"{what}: a column is named twice in {', '.join(names)}")
         for name in names:
@@ -122,7 +127,7 @@ def check_names(schema: pa.Schema, columns: Mapping[str, Sequence[str]]) -> None
 
 
 def check_ordering(schema: pa.Schema, ordering: Sequence[str]) -> None:
-    """Raise an error for a type that Hudi cannot compare: it cannot read binary ordering values."""
+    """Raise an error for binary ordering columns, whose values Hudi cannot read."""
     for name in ordering:
         if pa.types.is_binary(schema.field(name).type):
             raise SchemaError(
@@ -168,7 +173,7 @@ def _has_times(settled: Mapping[str, str], generator: KeyGenerator) -> bool:
 
 
 def check_engine(config: TableConfig, index: str) -> None:
-    """Raise an error for an option that contradicts the bucket engine of `index`, or the table type."""
+    """Raise an error if the bucket engine contradicts `index`, or the table does not support it."""
     if config.index is not None:
         strategy_of(config.index).check_table(config)
     word = str(index).lower()

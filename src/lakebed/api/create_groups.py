@@ -1,4 +1,4 @@
-"""Parses the column groups of a new table, from the argument `column_groups` or from options."""
+"""Parse the column groups of a new table, from the argument `column_groups` or from options."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,13 +14,13 @@ _FAMILIES = (table.COLUMN_GROUP, table.COLGROUP)
 
 
 def without_groups(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that do not define a column group."""
+    """Return the properties without those that define column groups."""
     prefixes = tuple(option.family for option in _FAMILIES)
     return {name: value for name, value in properties.items() if not name.startswith(prefixes)}
 
 
 def given_groups(column_groups: object, properties: Mapping[str, str]) -> list[ColumnGroup]:
-    """Return the groups that the caller defines by argument or by properties."""
+    """Return the groups that the caller defines by argument or by options, sorted by name."""
     if not isinstance(column_groups, Mapping):
         raise InvalidError(
             "column_groups: expected a mapping from the name of a group to 'a,b;ordering' or a list "
@@ -57,7 +57,7 @@ def settle_groups(
     partition: Sequence[str],
     ordering: Sequence[str],
 ) -> list[ColumnGroup]:
-    """Return the groups, checked against the table's columns and each other."""
+    """Check the groups against the table's columns and each other, and return them settled."""
     settled = [settle_group(group, schema, key, partition, ordering) for group in groups]
     check_apart(settled)
     if settled:
@@ -66,13 +66,13 @@ def settle_groups(
 
 
 def settled_version(version: int | None, groups: Sequence[ColumnGroup]) -> int:
-    """Return the table version; column groups need the first that no Hudi release opens."""
+    """Return the table version; column groups need one that no Hudi release opens."""
     if version is None:
         return GROUPS_VERSION if groups else int(table.VERSION.kind.default)
     if groups and version < GROUPS_VERSION:
         raise UnsupportedError(
             f"table_version={version}: column groups need table version {GROUPS_VERSION}, because "
-            "engines that do not know them would read the files wrongly; leave table_version out, or "
+            "engines that do not know them would misread the files; omit table_version, or "
             "call upgrade() on an existing table first"
         )
     return version

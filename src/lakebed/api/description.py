@@ -1,4 +1,4 @@
-"""The description of a table, as a value that prints itself."""
+"""The description of a table, as a printable value."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from lakebed.terminal.text import plural, size_text
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
-    """A column group: its own columns, and its ordering columns.
+    """A column group: its columns, without the shared ones, and its ordering columns.
 
     The name of the default group is empty.
     """
@@ -89,7 +89,7 @@ def _text(group: DescribedGroup) -> str:
 
 
 def describe(snapshot: Snapshot) -> Description:
-    """Describe the table of a snapshot."""
+    """Return the description of the table at a snapshot."""
     config, commits = snapshot.config, snapshot.timeline.commits
     slices = snapshot.slices
     files = [file for slice_ in slices for file in slice_.files]
@@ -135,5 +135,5 @@ def _column_groups(snapshot: Snapshot) -> tuple[DescribedGroup, ...]:
 
 
 def index_text(index: WriterIndex | None) -> str:
-    """Return the index of a table in words."""
+    """Return a display name of a table's index."""
     return "no index stored" if index is None else str(index)

@@ -1,7 +1,7 @@
-"""Which engine serves a call: Spark with a session and a DataFrame, otherwise Arrow.
+"""Choose the engine for each call: Spark if there is a session, otherwise Arrow.
 
-With a session, this process still does small work itself: a round of Spark tasks takes longer than
-reading a few files. The limit is `lakebed.spark.driver.max.bytes`.
+Even with a session, this process does small work itself, because a round of Spark tasks takes
+longer than reading a few files. The limit is `lakebed.spark.driver.max.bytes`.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,10 @@ from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
 from lakebed.write.spec.write_spec import DEFAULT_MEMORY_BYTES
 
-# Rows that this process has read reach Spark more slowly than rows that Spark's tasks read, so this
-# process reads at most one part in this many of the bytes itself.
+# Passing rows from this process to Spark is slower than reading them in Spark's tasks, so the
+# limit for rows held in this process is this many times lower than the limit for bytes read.
 _HELD = 32
-# The memory of the rows of a file, roughly, relative to the file's size.
+# Approximate ratio of the size of rows in memory to the size of their file.
 _UNPACKED = 4
 
 ScanPlan = Callable[[Snapshot], Scan]
@@ -36,15 +36,15 @@ class Engine(Protocol):
     executor: Executor
 
     def schema(self, schema: object) -> pa.Schema:
-        """Return the given columns as an Arrow schema."""
+        """Return the columns that the caller describes, as an Arrow schema."""
         ...
 
     def source(self, data: object) -> Source:
-        """Return the columns of `data` and a source that stages its rows."""
+        """Return a source that stages the rows of `data`."""
         ...
 
     def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
-        """Return a source that stages the rows of a scan of the table as of the start of the write."""
+        """Return a source that stages the rows of a scan, planned when the write begins."""
         ...
 
     def collected(self, rows: Any) -> pa.Table:
@@ -61,9 +61,9 @@ class Engine(Protocol):
 
 
 class Engines:
-    """The engines of one table: Arrow always, Spark if the user passed a session.
+    """The engines of one table: Arrow always, and Spark if the user passed a session.
 
-    A task of a write holds `memory_bytes` of rows before it sorts and stages them.
+    `memory_bytes` limits the rows that a task of a write holds before it sorts and stages them.
     """
 
     def __init__(self, spark: Any | None, memory_bytes: int = DEFAULT_MEMORY_BYTES) -> None:
@@ -82,12 +82,12 @@ class Engines:
 
     @property
     def main(self) -> Engine:
-        """Return the engine that reads and runs tasks."""
+        """Return the engine for reads: Spark if there is a session."""
         return self._arrow if self._spark is None else self._spark
 
     @property
     def is_exact(self) -> bool:
-        """Return whether predicates are evaluated in ANSI mode and in UTC."""
+        """Return whether predicates are evaluated in ANSI mode and in the time zone UTC."""
         return self._spark is None or self._spark.is_exact
 
     def executor(self, config: TableConfig) -> Executor:
@@ -97,9 +97,9 @@ class Engines:
         return NearExecutor(self._arrow.executor, self._spark.executor, self._max_bytes(config))
 
     def read(self, scan: Scan, cache: SourceCache | None = None) -> Any:
-        """Return the rows of `scan`: a DataFrame, or a stream without a session.
+        """Return the rows of `scan`: a DataFrame, or a stream if there is no session.
 
-        Footers that a read of a few keys needs in this process are kept in `cache`.
+        Reads of a few keys in this process keep file footers in `cache`.
         """
         if self._spark is None:
             return self._arrow.read(scan, cache)
@@ -127,9 +127,8 @@ class Engines:
     def scanned(self, schema: pa.Schema, plan: ScanPlan, scan: Scan) -> Source:
         """Return a source that stages the rows that `plan` finds when the write begins.
 
-        `scan` is the present result of `plan`.
-
-        Spark stages the rows if there are many, or if only Spark can evaluate the predicate.
+        `scan` is the current result of `plan`. Spark stages the rows if there are many, or if only
+        Spark can evaluate the predicate.
         """
         is_small = self._spark is not None and scan.cost_bytes <= self._max_bytes(scan.view.config)
         if is_small and (scan.predicate is None or self.is_exact):
@@ -156,8 +155,7 @@ class Engines:
 def _is_small(scan: Scan, limit: int) -> bool:
     """Return whether this process reads a scan faster than Spark.
 
-    Only the cost of reading is limited if there is a predicate, which few rows are expected to
-    match.
+    With a predicate, few rows are expected to match, so only the bytes to read are limited.
     """
     if scan.predicate is not None:
         return scan.cost_bytes <= limit

@@ -1,4 +1,4 @@
-"""Parses the columns of a column group to add: names, or new columns with their types."""
+"""Parse the columns of a new column group: names, or columns with types."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _TYPED: Final = re.compile(r"\s*(`[^`]*`|\w+)\s*[\s:]\s*\w")
 def given_group(
     name: object, columns: object, ordering: str | None
 ) -> tuple[ColumnGroup, list[pa.Field]]:
-    """Return the group, and its columns that were given with a type."""
+    """Return the group, and the columns that were given with a type."""
     if not isinstance(name, str):
         raise InvalidError(f"column group: expected a name as a string, found {name!r}")
     if isinstance(columns, str) and not _TYPED.match(columns):

@@ -1,4 +1,4 @@
-"""One open table: its location, its configuration and its latest snapshot."""
+"""An open table: its storage, configuration and latest snapshot."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ Moment = str | date | datetime
 
 @dataclass(slots=True)
 class _Held:
-    """A snapshot and its caches, as one value because threads may share a table."""
+    """A snapshot and its caches, in one value because threads may share a table."""
 
     snapshot: Snapshot
     sources: SourceCache = field(default_factory=SourceCache)
@@ -41,7 +41,7 @@ class _Held:
 
 
 class TableHandle(TableServices):
-    """The state that the reads, writes and services of a table share."""
+    """The state shared by a table's reads, writes and services."""
 
     def __init__(
         self,
@@ -100,8 +100,8 @@ class TableHandle(TableServices):
         if instant is not None and not snapshot.timeline.commits:
             self._check_begun(instant)
         held = self._held
-        # These two determine a snapshot: files never change, and none is added or removed without
-        # an instant.
+        # The configuration and timeline determine a snapshot: files never change, and none is added
+        # or removed without an instant.
         same = held is not None and (held.snapshot.config, held.snapshot.timeline) == (
             snapshot.config,
             snapshot.timeline,
@@ -113,16 +113,16 @@ class TableHandle(TableServices):
         return snapshot
 
     def _caches(self, snapshot: Snapshot) -> "_Held":
-        """Return the caches of a snapshot; empty ones if another thread has read a newer snapshot."""
+        """Return the caches of a snapshot; new ones if another thread has replaced the snapshot."""
         held = self._held
         return held if held is not None and held.snapshot is snapshot else _Held(snapshot)
 
     def _sources(self, snapshot: Snapshot) -> SourceCache:
-        """Return the cached runs of slices of a snapshot."""
+        """Return the cache of opened runs for the slices of a snapshot."""
         return self._caches(snapshot).sources
 
     def _indexes(self, snapshot: Snapshot) -> Indexes:
-        """Return the secondary indexes at a snapshot; those of the current one are cached."""
+        """Return the secondary indexes at a snapshot; those of the latest snapshot are cached."""
         held = self._caches(snapshot)
         opened = held.indexes
         # An index that is being built becomes usable without a new instant.
@@ -131,7 +131,7 @@ class TableHandle(TableServices):
         return opened
 
     def _check_begun(self, as_of: str) -> None:
-        """Raise InvalidError if `as_of` is before the first commit; an empty table has none."""
+        """Raise InvalidError if `as_of` is before the first commit, if there is one."""
         commits = self._commits.active.load().commits
         if commits:
             raise InvalidError(
@@ -163,7 +163,7 @@ class TableHandle(TableServices):
         check_writable(self._config)
 
     def _give_up_indexes(self) -> None:
-        """Drop the indexes in Hudi's metadata table, if the caller allowed it."""
+        """Drop the indexes in Hudi's metadata table if the caller allowed it."""
         if not self._gives_up_indexes or not metadata_partitions(load_config(self._storage)):
             return
         with hold_table(

@@ -1,4 +1,4 @@
-"""The secondary indexes of a table: create, drop, list."""
+"""Create, drop, compact, list and advise on the secondary indexes of a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,11 +19,12 @@ from lakebed.write.pipeline import WriteTarget
 
 @dataclass(frozen=True, slots=True)
 class IndexInfo:
-    """A secondary index; `state` is "ready", or the reason why no query uses it.
+    """A secondary index and its size.
 
-    `open_entries` are candidates of every query until the index is compacted. `changed_keys` is the
-    number of keys written since the base runs; at most that many of the `entries` are stale.
-    `uncovered` counts file groups that another engine wrote to; all their rows are read.
+    `state` is "ready", or the reason why no query uses the index. `open_entries` are candidates of
+    every query until the index is compacted. `changed_keys` counts the keys written since the base
+    runs; at most that many of the `entries` are stale. `uncovered` counts file groups that another
+    engine wrote to; queries read all their rows.
     """
 
     name: str
@@ -52,7 +53,7 @@ class IndexInfo:
 
 
 class Indexes(tuple[IndexInfo, ...]):
-    """The secondary indexes of a table, by name; `print` it to read it."""
+    """The secondary indexes of a table, sorted by name; `print` them to read them."""
 
     __slots__ = ()
 
@@ -61,24 +62,25 @@ class Indexes(tuple[IndexInfo, ...]):
 
 
 class TableIndexes(TableHandle):
-    """The secondary indexes of a table."""
+    """The operations of a table on its secondary indexes."""
 
     def create_index(
         self, name: str, columns: Sequence[str], if_not_exists: bool = False
     ) -> Built | None:
-        """Create a secondary index, and build it from the rows of the table.
+        """Create a secondary index and build it from the rows of the table.
 
-        Other processes may read and write the table meanwhile. An interrupted build is resumed by
-        `if_not_exists=True`, or by `repair`; until it is complete no query uses the index.
+        Other processes may read and write the table during the build. Queries use the index once it
+        is complete. An interrupted build is resumed by `repair`, or by a call with
+        `if_not_exists=True`.
 
         Args:
             name: Letters, digits, `-` and `_`, beginning with a letter.
             columns: One or more columns, or fields of a struct (`place.city`), whose type has an
                 order.
-            if_not_exists: Return None if there is already an index of this name.
+            if_not_exists: Return None if an index of this name exists.
 
         Raises:
-            ExistsError: There is an index of this name.
+            ExistsError: An index of this name exists.
             SchemaError: A column does not exist, or its values have no order.
             InvalidError: The name is not valid, or the table has a custom merger.
 
@@ -108,7 +110,7 @@ class TableIndexes(TableHandle):
 
         Args:
             name: The index.
-            if_exists: Do nothing if there is no such index; otherwise NotFoundError is raised.
+            if_exists: Do nothing if the index does not exist, instead of raising NotFoundError.
         """
         self._check_writable()
 
@@ -120,21 +122,21 @@ class TableIndexes(TableHandle):
     def compact_index(self, name: str) -> IndexCompaction | None:
         """Replace the stale and open entries of a secondary index with current ones.
 
-        This also runs after a write, when an index has more than `lakebed.index.compact.max.runs`
-        runs of commits. Other processes may read and write the table meanwhile.
+        Writes also do this when an index has more than `lakebed.index.compact.max.runs` runs of
+        commits. Other processes may read and write the table during the compaction.
 
         Args:
             name: The index.
 
         Returns:
-            The result, or None if the index is not usable or another process changed it.
+            The result, or None if the index is not usable or another process changed it first.
         """
         self._check_writable()
         with showing(f"compact index {name}"):
             return self._act(lambda target: compact_index(target, name, force=True))
 
     def estimate_index(self, columns: Sequence[str]) -> IndexEstimate:
-        """Estimate the cost and selectivity of an index on `columns` from a sample of the rows.
+        """Estimate the size and selectivity of an index on `columns` from a sample of the rows.
 
         Nothing is written. `print` the result to read it.
 
@@ -147,10 +149,10 @@ class TableIndexes(TableHandle):
         return estimate_index(self._snapshot(None), columns)
 
     def advise_indexes(self) -> tuple[IndexAdvice, ...]:
-        """Return indexes that past reads could have used, starting with those that save the most.
+        """Return indexes that past reads could have used, those with the largest saving first.
 
-        Set the table property `lakebed.index.advisor` to `true` with `set_properties`: from then on,
-        reads that scan record the columns of their predicates in a small file, without any values.
+        This needs the table property `lakebed.index.advisor` (see `set_properties`): once it is
+        true, each scan records the columns of its predicate, without values, in a small file.
         """
         self._scan_log.write()
         snapshot = self._snapshot(None)
@@ -162,7 +164,7 @@ class TableIndexes(TableHandle):
 
 
 def describe_indexes(snapshot: Snapshot) -> Indexes:
-    """Return the result of `Table.indexes` for a snapshot."""
+    """Return the secondary indexes at a snapshot, with their state and size."""
     return Indexes(_describe(index) for index in open_indexes(snapshot))
 
 

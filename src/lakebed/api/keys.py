@@ -1,4 +1,4 @@
-"""Keys that a caller passes as Python values."""
+"""Convert keys given as Python values to Arrow."""
 
 import contextlib
 import math
@@ -17,14 +17,14 @@ _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 def keys_to_table(keys: Sequence[object], schema: pa.Schema) -> pa.Table:
     """Return a table from dicts that hold the columns of `schema`; other entries are ignored.
 
-    For a single column, its plain values are accepted too.
+    If `schema` has a single column, plain values are accepted too.
     """
     names = schema.names
     rows = []
     for key in keys:
         row = key if isinstance(key, Mapping) else {names[0]: key} if len(names) == 1 else None
         if row is None:
-            raise InvalidError(f"key {key!r}: expected a dict of {', '.join(names)}")
+            raise InvalidError(f"key {key!r}: expected a dict with {', '.join(names)}")
         for name in names:
             if name not in row:
                 raise InvalidError(f"key {key!r}: column {name!r} is missing")
@@ -51,7 +51,7 @@ def _as_date(value: object, field: pa.Field) -> object:
 
 
 def _check_whole(value: object, field: pa.Field) -> None:
-    """Raise an error for a value that Arrow would truncate, perhaps to the key of another row."""
+    """Raise KeyValueError for a value that Arrow would truncate, perhaps to another row's key."""
     cut = pa.types.is_date(field.type) and isinstance(value, datetime)
     if pa.types.is_integer(field.type) and isinstance(value, (float, Decimal)):
         cut = not math.isfinite(value) or value != int(value)

@@ -1,4 +1,4 @@
-"""The layers of a table as values; `print` draws them."""
+"""The layers of a table as printable values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from lakebed.terminal.text import Part, column_group_text, draw_layers
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One file of a file group: `L1` is its base file, `L0` a log on top.
+    """One file of a file group: level `L1` is a base file, `L0` a log file.
 
-    `column_group` is the name of the file's column group; the default group's name is empty.
+    `column_group` is the name of the file's column group, empty for the default group.
     """
 
     level: str
@@ -23,7 +23,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class FileGroupLayers:
-    """The files that a snapshot reads of one file group, newest on top.
+    """The files of one file group that a snapshot reads, newest first.
 
     In a table with column groups, each group has its own layers, the default group first.
     """

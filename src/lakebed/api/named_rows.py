@@ -1,4 +1,4 @@
-"""The rows that a caller identifies by key, as the source of a delete."""
+"""Find the rows that a caller identifies by key, for deletes and lookups."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -25,7 +25,7 @@ _BATCH_ROWS = 65_536
 def split_routed(
     keys: Sequence[object], fields: Iterable[str]
 ) -> tuple[list[object], list[object]]:
-    """Split keys into those that have values for all `fields`, and those that lack some."""
+    """Split keys into those that have all `fields` and those that lack some."""
     wanted = set(fields)
     placed: list[object] = []
     bare: list[object] = []
@@ -38,7 +38,7 @@ def split_routed(
 def split_valued(
     keys: Sequence[object], fields: Sequence[str]
 ) -> tuple[list[object], list[Mapping[str, object]]]:
-    """Split keys into those that have all key columns `fields`, and dicts that lack some of them."""
+    """Split keys into those with all key columns `fields`, and dicts that lack some of them."""
     named: list[object] = []
     valued: list[Mapping[str, object]] = []
     for key in keys:
@@ -55,7 +55,7 @@ def value_batches(
 ) -> list[pa.RecordBatch]:
     """Return dicts of indexed columns as batches, one for each set of columns.
 
-    Raises InvalidError if no index starts with one of the columns.
+    Raises InvalidError for a dict if no index starts with any of its columns.
     """
     by_columns: dict[tuple[str, ...], list[Mapping[str, object]]] = {}
     for key in keys:
@@ -65,7 +65,7 @@ def value_batches(
         if not any(leading_columns(index.definition, names) for index in indexes):
             lacking = next(field for field in fields if field not in names)
             raise InvalidError(
-                f"key {given[0]!r}: column {lacking!r} is missing, and no index starts with "
+                f"key {given[0]!r}: key column {lacking!r} is missing, and no index starts with "
                 f"{' or '.join(names)}; add the key columns, or call create_index()"
             )
         found = [resolve_column(name, schema, "lookup") for name in names]
@@ -82,10 +82,10 @@ def named_rows(
     merger: Merger | None,
     source_of: Callable[[pa.Table], Source],
 ) -> Source:
-    """Return the keys to delete; a key without a partition is deleted in each that holds it.
+    """Return a source of the keys to delete.
 
-    Keys without a partition are looked up when the write starts, in the table as it is then.
-    `source_of` returns the source of rows in memory.
+    A key without a partition is deleted in every partition that holds it; such keys are looked up
+    when the write starts. `source_of` returns the source of an in-memory table.
     """
     config, schema = snapshot.config, snapshot.schema
     wanted = key_schema(schema, dict.fromkeys(delete_fields(config)))
@@ -112,7 +112,7 @@ def named_rows(
     return Source(
         wanted,
         lambda spec, now: source_of(rows_of(now)).stage(spec, now),
-        # Another write may put the key into one more partition meanwhile.
+        # Until the write starts, another writer may add the key to another partition.
         reads_table=bool(without),
         repeatable=True,
         found=count,

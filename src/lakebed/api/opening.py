@@ -1,4 +1,4 @@
-"""Create a table, or open an existing one."""
+"""Create a table or open an existing one."""
 
 import logging
 import os
@@ -54,17 +54,17 @@ def create_table(
         path: An empty or missing folder, as a path or URL (`"s3://bucket/table"`).
         schema: A DDL string (`"id BIGINT, v STRING"`), a pyarrow Schema, or rows with these
             columns: a pyarrow Table, a pandas or Polars frame or, with a session, a DataFrame.
-        key: The record key column or columns. A key is unique within its partition.
-        ordering: The columns that decide which of two rows with the same key wins: the greater
-            value, and on a tie the later write. Without ordering the later write wins.
+        key: The record key columns. A key is unique within its partition.
+        ordering: The columns that decide which of two rows with the same key wins: the one with
+            the greater value, and on a tie the later write. Without them, the later write wins.
         partition_by: The partition columns.
         name: The table's name; by default the last part of `path`.
         table_type: `"MERGE_ON_READ"` appends upserts as logs, `"COPY_ON_WRITE"` rewrites base
             files.
         index: How writes find a key: `"bucket"`, `"consistent_hashing"`, `"simple"` or
             `"global_simple"`.
-        buckets: The number of buckets per partition for an index that hashes keys. With
-            `"auto"` the first write sets it for good, from the size of its rows.
+        buckets: The number of buckets per partition for an index that hashes keys. With `"auto"`,
+            the first write chooses it permanently, from the size of its rows.
         layout: `"lsm_tree"` or `"default"`.
         table_version: Hudi's table version: 8, 9 or 10; by default 9, and 10 with column groups.
         column_groups: Columns to store in files of their own, by the name of their group:
@@ -80,9 +80,9 @@ def create_table(
             the first write.
 
     Raises:
-        ExistsError: There already is a table at `path`.
+        ExistsError: There is already a table at `path`.
         InvalidError: An argument is wrong, or the folder is not empty.
-        OptionError: A property is unknown (the message names the closest one), or contradicts
+        OptionError: A property is unknown (the message suggests the closest one), or contradicts
             an argument.
 
     Example:
@@ -132,7 +132,7 @@ def make_table(
     clock: Clock,
     merger: Merger | None = None,
 ) -> Table:
-    """Create an empty table from complete properties on an open storage."""
+    """Create an empty table from complete properties."""
     _check_empty(storage)
     return Table(storage, create_properties(storage, properties), engines, clock, merger)
 
@@ -146,17 +146,17 @@ def open_table(
 ) -> Table:
     """Open the table at `path`, created by Lakebed or by Apache Hudi.
 
-    Call it as `open_table(path)` to work in this process on Arrow data, or as `open_table(spark,
-    path)` to work on a Spark session.
+    `open_table(path)` works in this process on Arrow data, `open_table(spark,
+    path)` with a Spark session.
 
     Args:
         spark: A Spark session, or None; or the path, if that is the only positional argument.
         path: A path or URL.
         storage_options: Options for the object store; see [Object stores](storage.md).
         merger: The custom merge function of a table that was created with one.
-        properties: Options for this handle only. `hoodie.metadata.enable=false` lets writes
-            drop a record or secondary index of Hudi's metadata table, which Lakebed does not
-            maintain; without it such a table cannot be written.
+        properties: Options for this handle only. Lakebed does not maintain record or secondary
+            indexes in Hudi's metadata table, and writes to a table that has them fail unless
+            `hoodie.metadata.enable=false` lets the write drop them.
 
     Raises:
         NotFoundError: There is no table at `path`.
@@ -188,13 +188,13 @@ def open_as(
     properties: Mapping[str, str] | None = None,
     merger: Merger | None = None,
 ) -> Kind:
-    """Open the table at `path` as a handle of class `kind`."""
+    """Open the table at `path` as an instance of `kind`."""
     engines = Engines(spark)
     gives_up_indexes = _gives_up_indexes(properties)
     place = find_table(_checked_path(path), storage_options)
     if place.folder:
         raise NotFoundError(
-            f"{path}: a folder of the table at {place.root.url}; open that, and read with where=..."
+            f"{path}: a folder of the table at {place.root.url}; open that table, and use where=..."
         )
     return kind(
         place.root,
@@ -234,7 +234,7 @@ def _names(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
 
 
 def _check_empty(storage: Storage) -> None:
-    """Raise an error if the folder holds a table, or files that a reader could take for data."""
+    """Raise an error if the folder contains a table or any other file."""
     folders, entries = storage.list_names("")
     held = {entry.path for entry in storage.list(".hoodie")} if ".hoodie" in folders else set()
     # A failed creation leaves empty folders, which are harmless.

@@ -1,4 +1,4 @@
-"""Checks that a table's options are consistent, and that a write's options agree with its table."""
+"""Check that a table's options are consistent, and that a write's options match its table."""
 
 from dataclasses import fields
 from typing import Final
@@ -20,14 +20,17 @@ _GENERATORS: Final = (table.GENERATOR.name, table.GENERATOR_CLASS.name)
 
 
 def check_settings(storage: Storage, config: TableConfig) -> None:
-    """Raise an error for settings that are valid individually, but let no write start."""
+    """Raise an error for settings that are valid individually but with which no write can start."""
     check_writable(config)
     table_lock(storage, config.properties)
     ArchiveOptions.of(config.properties)
 
 
 def check_stored(config: TableConfig, options: SaveOptions) -> dict[str, str]:
-    """Raise an error for options that contradict the table; return the ones that it can store."""
+    """Return the options that the table should store from now on.
+
+    Raises OptionError if an option contradicts the table.
+    """
     changes = {}
     for name, value in options.properties.items():
         option = get_option(name)
@@ -37,13 +40,13 @@ def check_stored(config: TableConfig, options: SaveOptions) -> dict[str, str]:
         elif not _agrees(config, name, value):
             raise OptionError(
                 f"option {options.given[name]}={value} contradicts the table {config.name!r}, which "
-                f"has {_held(config, name)}; leave it out, or write to another path"
+                f"has {_held(config, name)}; omit it, or write to another path"
             )
     return changes
 
 
 def _held(config: TableConfig, name: str) -> str:
-    """Return the property that an option contradicts, under its name in the table."""
+    """Return the table's property that an option contradicts, as `name=value`."""
     held = config.properties
     if name in _GENERATORS:
         name = next((one for one in _GENERATORS if held.get(one)), name)
@@ -69,7 +72,7 @@ def _agrees(config: TableConfig, name: str, value: str) -> bool:
     if name == table.INDEX_TYPE.name and config.index is None:
         return True  # the first write determines the index
     if name == NUM_BUCKETS and config.index is not None and not config.index.is_settled:
-        return True  # the same
+        return True  # the first write determines the number of buckets
     after = TableConfig.parse(
         {**before, get_option(name).stored_name: value}, "the options of this write"
     )

@@ -1,4 +1,4 @@
-"""Reports the progress of a service's tasks to a listener; by default to the terminal."""
+"""Report the progress of service tasks to a listener, by default the terminal."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -11,10 +11,13 @@ from lakebed.write.pipeline import WriteTarget
 
 
 class Listener(Protocol):
-    """Receives the start and end of work, its number of items, and the number of items done."""
+    """Receives the start and end of work, and the number of items done."""
 
     def show(self, what: str, total: int | None = None) -> AbstractContextManager[Report | None]:
-        """Start `what`; the context yields None, or a function to call with the count done."""
+        """Announce the start of `what`.
+
+        The context yields a function to call with the number of items done, or None.
+        """
         ...
 
 
@@ -33,7 +36,7 @@ class WatchedExecutor:
         report: Report | None = None,
     ) -> Iterator[Result]:
         """Yield the result of each item as it becomes ready."""
-        del report  # reported here, so not by the caller's function
+        del report  # the listener reports instead
         with self.listener.show(label, len(items)) as show:
             if show is None:
                 yield from self.inner.run(task, items, label)
@@ -51,10 +54,10 @@ class WatchedExecutor:
 
 
 def watched(executor: Executor, listener: Listener = DISPLAY) -> Executor:
-    """Return `executor` with progress reports."""
+    """Return an executor that runs tasks on `executor` and reports their progress."""
     return WatchedExecutor(executor, listener)
 
 
 def watched_target(target: WriteTarget) -> WriteTarget:
-    """Return the target with progress reports for the tasks of a service."""
+    """Return the target with an executor that reports the progress of tasks."""
     return replace(target, executor=watched(target.executor))

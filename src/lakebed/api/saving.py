@@ -1,7 +1,7 @@
-"""One write of `format("lakebed")`: opens or creates the table, then writes the staged rows.
+"""One write of `format("lakebed")`: open or create the table, then commit the staged rows.
 
-Planning happens in one process, staging in others, and the commit in another one; a `Saving` is
-pickled between them.
+Planning, staging and committing may run in different processes; a `Saving` is pickled between
+them.
 """
 
 import logging
@@ -76,7 +76,7 @@ _OPERATIONS: Final = {
 class StagedRows:
     """The result of one task: the runs that it wrote, or the partitions of its rows.
 
-    `was_read` is set if a row has a commit time, which shows that it was read from a table.
+    `was_read` is true if a row has a commit time, which means that it was read from a table.
     """
 
     segments: tuple[Segment, ...]
@@ -93,10 +93,9 @@ class Saving:
     config: TableConfig
     # None if the write only deletes partitions.
     deferred: DeferredWrite | None = None
-    # The properties to create the table with, once the rows are staged and the old table is
-    # dropped.
+    # The properties of the table that replaces the old one after the rows are staged.
     remake: Mapping[str, str] | None = None
-    # Whether the rows have the table's columns after all meta columns, like a view of the table.
+    # Whether the rows have all meta columns followed by the table's, like a view of the table.
     fits_view: bool = False
 
     def stage(self, batches: Iterable[pa.RecordBatch], task: TaskId) -> StagedRows:
@@ -117,7 +116,7 @@ class Saving:
         return StagedRows(segments, frozenset(), was_read)
 
     def finish(self, staged: Iterable[StagedRows]) -> Commit | None:
-        """Write the staged rows in one commit; return None if there was nothing to delete."""
+        """Commit the staged rows; return None if there was nothing to delete."""
         parts = list(staged)
         if self.fits_view and any(p.segments for p in parts) and not any(p.was_read for p in parts):
             raise _written_through_view(self.options.path)
@@ -135,7 +134,7 @@ class Saving:
         return commit
 
     def give_up(self) -> None:
-        """Delete the rows that the tasks staged."""
+        """Delete the staged files."""
         if self.deferred is not None:
             self.deferred.delete()
 
@@ -148,7 +147,7 @@ class Saving:
 
 
 class _StagedTable(Table):
-    """A table whose rows other processes stage before the write starts."""
+    """A table for writes whose rows other processes have staged."""
 
     def defer(
         self,
@@ -157,12 +156,15 @@ class _StagedTable(Table):
         intake: Intake,
         named: WriterIndex | None,
     ) -> DeferredWrite:
-        """Plan a write, so that tasks can stage its rows."""
+        """Plan a write, so that tasks can stage its rows before it starts."""
         self._check_writable()
         return defer_write(self._target(), self._snapshot(None), operation, incoming, intake, named)
 
     def delete_there(self, partitions: Sequence[str]) -> Commit | None:
-        """Delete the given partitions that exist, as Hudi does; return None if none exists."""
+        """Delete the given partitions; return None if none of them exists.
+
+        A partition that does not exist is ignored, as in Hudi.
+        """
         paths = self._partition_paths(partitions)
         return self._delete_partitions(lambda there: [path for path in there if path in paths])
 
@@ -176,10 +178,9 @@ class _StagedTable(Table):
 def begin_saving(
     given: Mapping[str, str], incoming: pa.Schema, overwrite: bool, storage: Storage | None = None
 ) -> Saving:
-    """Plan a write: create the table if there is none, and determine how tasks stage rows.
+    """Plan a write: create the table if it does not exist, and determine how tasks stage rows.
 
-    In mode overwrite, a table that contradicts the options is dropped and created again, after all
-    rows are staged.
+    In overwrite mode, a table that contradicts the options is replaced after all rows are staged.
     """
     options, lines = SaveOptions.parse(given)
     for line in lines:
@@ -218,20 +219,20 @@ def begin_saving(
 
 
 def _written_through_view(path: str) -> UnsupportedError:
-    """Return the error for INSERT INTO a view: its rows have all meta columns, with nulls."""
+    """Return the error for INSERT INTO a view, recognized by meta columns that are all null."""
     return UnsupportedError(
-        f"cannot insert into a view of {path}: Spark keeps the view as it was at its first query, so "
-        'the rows would not be seen in it. Write with df.write.format("lakebed").mode("append").save('
-        "path) and load the view again, or make a table of the session by CREATE TABLE t (<columns>) "
+        f"cannot insert into a view of {path}: Spark keeps the view's first snapshot, so "
+        'new rows would be missing. Write with df.write.format("lakebed").mode("append").save('
+        "path) and load the view again, or register a table by CREATE TABLE t (<columns>) "
         "USING lakebed and name the path in each statement: t WITH (path='...')"
     )
 
 
 def _remade(storage: Storage, options: SaveOptions, rows: pa.Schema, brings_keys: bool) -> Saving:
-    """Plan a write to a table that replaces another one."""
+    """Plan a write whose table replaces the one at the same path."""
     properties = _settled(storage, options, rows)
     config = TableConfig.parse(properties, "the options of this write")
-    # Raises an error for a delete: the new table has no rows.
+    # Reject a delete: the new table has no rows.
     _operation(options, config, brings_keys, replaces=True)
     operation = _operation(options, config, brings_keys, replaces=False)
     commits = CommitCache(ActiveTimeline(storage, config.timeline_path), config.history_path)
@@ -254,7 +255,7 @@ def _exists(storage: Storage) -> bool:
 def _operation(
     options: SaveOptions, config: TableConfig, brings_keys: bool, *, replaces: bool
 ) -> Operation:
-    """Choose the operation, as Hudi does: rows without a key can only be inserted."""
+    """Choose the operation as Hudi does: rows without a key can only be inserted."""
     asked = options.operation
     if asked is None:
         keyed = bool(config.record_key_fields) or brings_keys
@@ -268,7 +269,7 @@ def _operation(
 
 
 def _create(storage: Storage, options: SaveOptions, rows: pa.Schema) -> bool:
-    """Create the table; return False if another write has created it meanwhile."""
+    """Create the table; return False if another writer created it first."""
     if options.operation in ("delete", "delete_partition"):
         raise NotFoundError(f"{storage.url}: there is no table here to delete from")
     settled = _settled(storage, options, rows)
@@ -282,7 +283,7 @@ def _create(storage: Storage, options: SaveOptions, rows: pa.Schema) -> bool:
 
 
 def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[str, str]:
-    """Return the properties of a new table."""
+    """Return the complete properties of a new table."""
     given = dict(options.properties)
     named = given.pop(table_options.GENERATOR_CLASS.name, None)
     if named is not None:
@@ -315,7 +316,7 @@ def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[st
 
 
 def _without_meta(batch: pa.RecordBatch, config: TableConfig) -> pa.RecordBatch:
-    """Drop meta columns; the rows of a table without key columns keep their record key."""
+    """Drop the meta columns, except the record key if the table has no key columns."""
     kept = {RECORD_KEY} if not config.record_key_fields else set()
     gone = [n for n in batch.schema.names if n in META_COLUMNS and n not in kept]
     return batch.drop_columns(gone) if gone else batch

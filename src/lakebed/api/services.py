@@ -1,4 +1,4 @@
-"""The table services that users call: compaction, cleaning, savepoints, verify, repair."""
+"""Table services that users call, such as compaction, cleaning, savepoints and repair."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -58,25 +58,25 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The planned repairs, and the result; `done` is None if nothing was executed."""
+    """A repair plan and its result; `done` is None if the plan was not executed."""
 
     plan: RepairPlan
     done: Repaired | None
 
     def __str__(self) -> str:
-        """Return the result as a string, or the plan if nothing was executed."""
+        """Return the result as a string, or the plan if it was not executed."""
         return str(self.plan) if self.done is None else str(self.done)
 
 
 class TableServices(ABC):
-    """The table services; subclasses supply the table that they work on.
+    """The table services; subclasses supply the table.
 
     The `options` of a call are Hudi options that override the table's options for that call.
     """
 
     @abstractmethod
     def _target(self) -> WriteTarget:
-        """Return the table and the executor that runs the tasks."""
+        """Return the table to work on and the executor of its tasks."""
 
     @abstractmethod
     def _now(self) -> Snapshot:
@@ -87,7 +87,7 @@ class TableServices(ABC):
         """Return the path of a partition given as a path or as column values."""
 
     def _act(self, work: Callable[[WriteTarget], Result]) -> Result:
-        """Run `work` on the table, after completing an interrupted rollback or restore."""
+        """Run `work` on the table; complete an interrupted rollback or restore first."""
         target = watched_target(self._target())
         try:
             return work(target)
@@ -107,9 +107,9 @@ class TableServices(ABC):
         """Plan a compaction for `compact` to execute, here or in another process.
 
         Args:
-            mode: `"full"` merges logs and base file into a new base file, `"log"` merges the logs
-                into one log, and `"hybrid"` chooses per file group whichever costs less.
-            force: Plan now. With False, plan only if the table's compaction trigger is due.
+            mode: `"full"` merges each base file with its logs into a new base file, `"log"` merges
+            the logs into one log, and `"hybrid"` uses the cheaper of the two per file group.
+            force: Plan even if the table's compaction trigger is not due.
             groups: The column groups to compact; `""` is the default group. None means all groups.
             options: Hudi options for this call.
 
@@ -134,7 +134,7 @@ class TableServices(ABC):
     ) -> tuple[Compaction, ...]:
         """Execute the compaction plan `instant`, or plan one and execute all pending plans.
 
-        Readers and writers are not blocked. A plan that another process is executing is skipped.
+        Readers and writers are not blocked. Plans that another process is executing are skipped.
 
         Args:
             mode: As for `schedule_compaction`.
@@ -160,7 +160,7 @@ class TableServices(ABC):
             except LockedError:
                 raise
             except ConflictError:
-                # Another process completed the plan, unless it is still pending.
+                # If the plan is no longer pending, another process has completed it.
                 if pending in pending_compactions(self._now()):
                     raise
 
@@ -172,8 +172,8 @@ class TableServices(ABC):
     ) -> Clustering | None:
         """Merge small file groups into larger ones with disjoint key ranges.
 
-        For tables with a simple index; tables with a bucket index are already sorted, and rejected.
-        A writer that changes rows in the same file groups meanwhile gets a ConflictError.
+        Tables with a bucket index are rejected: their file groups are sorted already. A concurrent
+        write to the same file groups fails with a ConflictError.
 
         Args:
             partitions: Paths or dicts of column values; None means all partitions.
@@ -181,7 +181,7 @@ class TableServices(ABC):
                 `hoodie.clustering.plan.strategy.max.num.groups` bounds the work of one call.
 
         Returns:
-            What was clustered, or None if nothing is left to do.
+            What was clustered, or None if there was nothing to cluster.
         """
         if isinstance(partitions, (str, Mapping)):
             partitions = [partitions]
@@ -194,13 +194,13 @@ class TableServices(ABC):
             return self._act(work)
 
     def clean(self, *, options: Mapping[str, str] | None = None) -> Clean | None:
-        """Delete file versions that no retained commit and no savepoint needs.
+        """Delete file versions that neither a retained commit nor a savepoint needs.
 
         Args:
             options: Hudi options for this call, such as `hoodie.clean.commits.retained`.
 
         Returns:
-            What was deleted, or None if there was nothing to delete; the log says why.
+            What was deleted, or None if there was nothing to delete; the reason is logged.
         """
 
         def work(target: WriteTarget) -> Clean | None:
@@ -229,12 +229,12 @@ class TableServices(ABC):
         return self._act(run_due)
 
     def rollback(self, instant: str, *, delete_plan: bool = False) -> Rollback:
-        """Roll back a pending instant or the latest commit, and delete the files it wrote.
+        """Roll back a pending instant or the latest commit, and delete its files.
 
         Args:
             instant: The instant to roll back.
-            delete_plan: For a pending compaction or clustering, delete its plan as well; otherwise
-                the plan stays, to be executed again.
+            delete_plan: Also delete the plan of a pending compaction or clustering, which is
+                otherwise executed again.
         """
         name = _checked(instant)
         return self._act(lambda target: rollback(target, name, delete_plan=delete_plan))
@@ -246,8 +246,8 @@ class TableServices(ABC):
 
         Args:
             instant: The commit; None means the latest.
-            user: Recorded with the savepoint.
-            comment: Recorded with the savepoint.
+            user: The user to record with the savepoint.
+            comment: A comment to record with the savepoint.
         """
         return self._act(lambda target: savepoint(target, instant, user, comment))
 
@@ -256,7 +256,7 @@ class TableServices(ABC):
         return savepoints(self._now())
 
     def delete_savepoint(self, instant: str) -> None:
-        """Delete a savepoint; its files may then be cleaned. The table's rows do not change.
+        """Delete a savepoint, so that its files can be cleaned; the table's rows do not change.
 
         Args:
             instant: The instant of the savepoint.
@@ -265,7 +265,7 @@ class TableServices(ABC):
         self._act(lambda target: delete_savepoint(target, name))
 
     def verify(self, *, quick: bool = False) -> Report:
-        """Check the table and report every problem found, without changing anything.
+        """Check the table and report all problems, without changing anything.
 
         Args:
             quick: Check names, sizes and footers only. Otherwise every key is read as well.
@@ -295,23 +295,23 @@ class TableServices(ABC):
         drop_lost: bool = False,
         keep_readable: bool = False,
     ) -> Repair:
-        """Repair what can be repaired: what `verify` finds now, or a plan made earlier.
+        """Repair the problems that `verify` finds, or execute an earlier plan.
 
         A file that a commit refers to is never deleted.
 
         Args:
             plan: A plan that an earlier call with `dry_run=True` returned.
             dry_run: Return the plan without executing it.
-            drop_lost: Also remove each file slice that misses a file or cannot be read, in a commit of
-                its own. Its rows are lost. This reads every page of every file.
-            keep_readable: With `drop_lost`, keep those rows of such a slice that can still be read;
+            drop_lost: Also remove file slices that lack a file or cannot be read, in a separate
+            commit. Their rows are lost. This reads every page of every file.
+            keep_readable: With `drop_lost`, keep the rows of such slices that can still be read;
                 they may be stale.
         """
         if keep_readable and not drop_lost:
             raise InvalidError("keep_readable needs drop_lost=True")
         if plan is not None and drop_lost:
             raise InvalidError(
-                "drop_lost cannot be combined with a plan, which already includes it"
+                "drop_lost cannot be combined with a plan; pass it to the call that makes the plan"
             )
         chosen = plan or plan_repair(
             self._verify(quick=not drop_lost, index_pages=True),
@@ -334,14 +334,14 @@ class TableServices(ABC):
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Change table options for services, locks, concurrency and file sizes.
 
-        Options that define rows, keys or files are fixed when the table is created, or changed by
-        `upgrade`; see [Options](options.md).
+        Options that define rows, keys or file layout cannot be changed, or only by `upgrade`; see
+        [Options](options.md).
 
         Args:
             properties: The options to change, with their new values.
 
         Raises:
-            OptionError: An option is unknown, fixed, or has a wrong value.
+            OptionError: An option is unknown or fixed, or its value is invalid.
         """
         changes = check_given(properties, Scope.LATER).stored
 
@@ -359,9 +359,9 @@ class TableServices(ABC):
         """Move the table to a newer table version or to another layout.
 
         Args:
-            to: The table version; None keeps it.
-            layout: `"lsm_tree"` or `"default"`; None keeps the layout.
-            dry_run: Return what would be rewritten, and change nothing.
+            to: The table version; None keeps the current one.
+            layout: `"lsm_tree"` or `"default"`; None keeps the current one.
+            dry_run: Return what would be rewritten, without changing anything.
         """
         return self._act(lambda target: upgrade(target, to, layout, dry_run=dry_run))
 
@@ -371,14 +371,14 @@ class TableServices(ABC):
         """Move the table to an older table version or to another layout.
 
         Args:
-            to: The table version; None keeps it.
-            layout: `"lsm_tree"` or `"default"`; None keeps the layout.
-            dry_run: Return what would be rewritten, and change nothing.
+            to: The table version; None keeps the current one.
+            layout: `"lsm_tree"` or `"default"`; None keeps the current one.
+            dry_run: Return what would be rewritten, without changing anything.
         """
         return self._act(lambda target: downgrade(target, to, layout, dry_run=dry_run))
 
     def restore(self, savepoint: str) -> Restore:
-        """Restore the table to a savepoint: all later commits are rolled back for good.
+        """Restore the table to a savepoint, permanently rolling back all later commits.
 
         Args:
             savepoint: The instant of the savepoint.
@@ -399,7 +399,7 @@ def _checked(instant: object) -> str:
 
 
 def _known_groups(snapshot: Snapshot, groups: Sequence[str] | None) -> frozenset[str] | None:
-    """Return the column groups that a caller names; raise InvalidError for an unknown one."""
+    """Return the names of column groups as a set; raise InvalidError for an unknown one."""
     if groups is None:
         return None
     if isinstance(groups, str):

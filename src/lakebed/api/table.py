@@ -1,4 +1,4 @@
-"""`Table`: the handle on which users call reads."""
+"""The `Table` handle and its reads."""
 
 import warnings
 from collections.abc import Sequence
@@ -31,10 +31,10 @@ _READ_MODES = ("snapshot", "read_optimized", "cdc")
 
 
 class Table(TableWrites):
-    """A handle on one table. Each call looks at storage again, so it sees new commits at once.
+    """A handle on one table; each call sees the latest commits.
 
-    Do not construct it: `create_table` and `open_table` return one. With a Spark session, reads
-    return DataFrames; without one, Arrow streams.
+    Get one from `create_table` or `open_table`. With a Spark session, reads return DataFrames;
+    without one, Arrow streams.
     """
 
     def read(
@@ -49,18 +49,17 @@ class Table(TableWrites):
     ) -> Any:
         """Return the rows as a DataFrame, or without a Spark session as a RecordBatchReader.
 
-        A snapshot read by default: one row per key, as of the latest commit. Rows come in no
-        particular order.
+        By default this is a snapshot read: one row per key, as of the latest commit. The order of
+        the rows is unspecified.
 
         Args:
-            columns: Columns to return, meta columns (`_hoodie_commit_time`, ...) included. None
-                returns all columns of the table.
+            columns: Columns to return, which may include meta columns (`_hoodie_commit_time`, ...).
+                None returns all columns of the table.
             where: A SQL predicate, such as `"amount > 10 AND city = 'Oslo'"`; see
                 [Predicates](where.md).
-            as_of: Read the table as it was: only commits that had started by then count. An
+            as_of: Read the table as of this time: only commits that had started by then count. An
                 instant, a date or timestamp string, a datetime, or seconds or milliseconds since
-                1970 as a string. Values without a time zone are in the table's time zone, UTC by
-                default.
+                1970 as a string. Values without a time zone are in the table's, UTC by default.
             since: Return only rows written by commits completed after this time, in the same forms
                 as `as_of`. `"earliest"` starts with the first commit.
             until: Return only rows written by commits completed up to this time.
@@ -68,14 +67,15 @@ class Table(TableWrites):
                 the changes themselves: `op` (i, u or d), `ts_ms` (the commit's instant), `before`
                 and `after` (structs of `columns`, or null). The changes of one key arrive in the
                 order in which they happened.
-            on_damage: `"fail"` raises if a file the read needs is missing or damaged. `"skip"`
-                leaves out damaged file slices and issues a DamageWarning that lists them; this
+            on_damage: `"fail"` raises if a file that the read needs is missing or damaged.
+                `"skip"` leaves out damaged file slices and lists them in a DamageWarning; this
                 reads every slice twice.
 
         Raises:
-            InvalidError: An argument is wrong, or arguments exclude each other.
+            InvalidError: An argument is invalid, or arguments cannot be combined.
             UnsupportedError: The predicate uses SQL that Lakebed does not evaluate.
-            CorruptError: A file is damaged. A file that is missing raises NotFoundError.
+            CorruptError: A file is damaged.
+            NotFoundError: A file is missing.
 
         Example:
             >>> import pyarrow as pa, lakebed
@@ -116,15 +116,15 @@ class Table(TableWrites):
         where: str | None = None,
         as_of: Moment | None = None,
     ) -> Explanation:
-        """Explain what `read` with these arguments would read; `print` the result to see it.
+        """Return the plan of a read; `print` it to read it.
 
-        No rows are read: the plan is that of the read, and the footers of the files provide the row
-        groups and bytes. Counts are marked as estimated if the table has too many files to open.
+        No rows are read; counts of row groups and bytes come from the footers of the files, and are
+        marked as estimated if the table has too many files to open.
 
         Args:
             columns: Columns to return, as for `read`.
             where: A SQL predicate, as for `read`.
-            as_of: Explain a read of the table as it was then, as for `read`.
+            as_of: Explain a read as of this time, as for `read`.
 
         Example:
             >>> import pyarrow as pa, lakebed
@@ -157,7 +157,7 @@ class Table(TableWrites):
         if scan.candidates is None:
             self._caches(
                 snapshot
-            ).indexes = None  # if runs were missing, the index may have been rebuilt
+            ).indexes = None  # reopen them: runs may be missing because the index was rebuilt
         return scan
 
     def count(self, where: str | None = None, as_of: Moment | None = None) -> int:
@@ -165,9 +165,9 @@ class Table(TableWrites):
 
         Args:
             where: A SQL predicate, as for `read`.
-            as_of: Count the rows of the table as it was then, as for `read`.
+            as_of: Count the rows as of this time, as for `read`.
         """
-        # Read the first column only: counting needs no particular one, and every row has it.
+        # Counting needs only one column; any will do.
         first = self._snapshot(as_of).schema.names[:1]
         return self._engines.main.count(self.read(first, where, as_of))
 
@@ -180,7 +180,7 @@ class Table(TableWrites):
         until: Moment | None = None,
         mode: str = "snapshot",
     ) -> pa.Table:
-        """Return the rows as a pyarrow Table in memory; takes the arguments of `read`."""
+        """Return the rows as an in-memory pyarrow Table; takes the arguments of `read`."""
         return self._engines.main.collected(self.read(columns, where, as_of, since, until, mode))
 
     def to_pandas(
@@ -192,7 +192,7 @@ class Table(TableWrites):
         until: Moment | None = None,
         mode: str = "snapshot",
     ) -> Any:
-        """Return the rows as a pandas DataFrame in memory; takes the arguments of `read`."""
+        """Return the rows as an in-memory pandas DataFrame; takes the arguments of `read`."""
         return self.to_arrow(columns, where, as_of, since, until, mode).to_pandas()
 
     def lookup(
@@ -203,18 +203,17 @@ class Table(TableWrites):
     ) -> pa.Table:
         """Return the rows with the given keys as a pyarrow Table, without starting a Spark job.
 
-        A key that the table does not hold yields no row. Rows come in no particular order.
-        Thousands of keys at once cost one sorted pass over each file group. Dicts without the key
-        columns find rows by the values of other columns, if a secondary index starts with some of
-        these.
+        Keys that the table does not hold are ignored. The order of the rows is unspecified. Many
+        keys in one call share one sorted pass over each file group. Dicts without the key columns
+        find rows by the values of other columns, if a secondary index starts with one of them.
 
         Args:
-            keys: Dicts of the key columns, or plain values where the key is one column. In a
-                partitioned table, add the partition columns to the dicts: otherwise every
-                partition is searched. Or dicts of indexed columns, such as `{"city": "Oslo"}`; a
-                field of a struct is named `"place.city"`, and null is a value like any other.
+            keys: Dicts of the key columns, or plain values if there is one key column. If the
+                dicts lack the partition columns of a partitioned table, every partition is
+                searched. Or dicts of indexed columns, such as `{"city": "Oslo"}`; a field of a
+                struct is named `"place.city"`, and null is a value like any other.
             columns: Columns to return; None returns all.
-            as_of: Look keys up in the table as it was then, as for `read`.
+            as_of: Look up keys in the table as of this time, as for `read`.
 
         Example:
             >>> import pyarrow as pa, lakebed
@@ -249,10 +248,10 @@ class Table(TableWrites):
         return pa.concat_tables(found) if found else plan(snapshot.within(())).empty()
 
     def history(self) -> pa.Table:
-        """Return every instant of the timeline, newest first, with counts of what it wrote.
+        """Return all instants of the timeline, newest first, with counts of what they wrote.
 
-        The columns are those of `table/history.py`: instant, completion_time, action, state,
-        operation, counts of files, rows and bytes, and whether it is archived.
+        The columns are instant, completion_time, action, state and operation, counts of files, rows
+        and bytes, and whether the instant is archived.
         """
         return history_table(self._snapshot(None))
 
@@ -260,7 +259,7 @@ class Table(TableWrites):
         """Return the data files that a read uses: partition, level, size and path.
 
         Args:
-            as_of: List the files of a read as of then, as for `read`.
+            as_of: List the files of a read as of this time, as for `read`.
         """
         return files_table(self._snapshot(as_of))
 
@@ -269,10 +268,10 @@ class Table(TableWrites):
         return describe(self._snapshot(None))
 
     def layers(self, as_of: Moment | None = None) -> Layers:
-        """Return the files of each file group by level; `print` the result to see them drawn.
+        """Return the files of each file group by level; `print` the result to draw them.
 
         Args:
-            as_of: Show the files of a read as of then, as for `read`.
+            as_of: Show the files of a read as of this time, as for `read`.
         """
         return layers_of(self._snapshot(as_of).slices)
 
@@ -284,10 +283,10 @@ class Table(TableWrites):
         until: Moment | None,
         mode: str,
     ) -> Any:
-        """Return the rows that a range of commits wrote or, with mode="cdc", their changes."""
+        """Return the rows that a range of commits wrote or, in mode "cdc", the changes to rows."""
         if mode == "read_optimized":
             raise InvalidError(
-                "mode='read_optimized' cannot be combined with since or until: base files alone do not hold "
+                "mode='read_optimized' cannot be combined with since or until: base files do not hold "
                 "every row that was written; use mode 'snapshot' or 'cdc'"
             )
         snapshot = self._snapshot(None)

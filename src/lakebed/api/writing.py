@@ -61,25 +61,25 @@ class TableWrites(TableIndexes):
         index: str | None = None,
         buckets: int | None = None,
     ) -> Commit:
-        """Load `rows` as base files sorted by record key: the fastest way to fill a table.
+        """Write `rows` as base files sorted by record key: the fastest way to fill a table.
 
-        Rows with the same key, in `rows` or in the file group they go to, are merged by the table's
-        merge mode.
+        Rows with the same key, in `rows` or in the file group to which they belong, are merged by
+        the table's merge mode.
 
         Args:
             rows: A Spark DataFrame, or anything that exports an Arrow stream (pyarrow, pandas,
                 Polars).
             evolve: Add new columns and widen types of the table to match `rows`. Otherwise such
                 rows are rejected.
-            fill_missing: Write nulls into columns of the table that `rows` do not have. Otherwise
-                such rows are rejected.
+            fill_missing: Write nulls to columns of the table that `rows` lack. Otherwise such rows
+                are rejected.
             index: How writes find a key: `"bucket"`, `"consistent_hashing"`, `"simple"` or
                 `"global_simple"`. Only needed for the first write to a table that another engine
                 created and whose properties name no index.
             buckets: The number of buckets for such an index that hashes keys.
 
         Returns:
-            What the write did: `print` it for a sentence. `instant` names the commit for `as_of`.
+            A printable summary of the write; its `instant` identifies the commit, for `as_of`.
 
         Raises:
             SchemaError: Columns or types do not match the table.
@@ -99,10 +99,11 @@ class TableWrites(TableIndexes):
         index: str | None = None,
         buckets: int | None = None,
     ) -> Commit:
-        """Add `rows`; a key is only compared with rows of the file group that it maps to.
+        """Add `rows`, merging those whose key exists in the file group to which they are written.
 
-        The arguments, result and errors are those of `bulk_insert`. Use `upsert` if the rows may
-        replace rows that an index other than `"bucket"` must look up.
+        Unless the index hashes keys, an existing row with the same key may be in another file group
+        and is then not replaced: use `upsert` if `rows` may hold existing keys. The arguments,
+        result and errors are those of `bulk_insert`.
         """
         return self._write(
             INSERT, rows, Intake(evolve, fill_missing), self._named_index(index, buckets)
@@ -117,10 +118,10 @@ class TableWrites(TableIndexes):
         index: str | None = None,
         buckets: int | None = None,
     ) -> Commit:
-        """Add `rows`; where the table already holds a key, the merge mode decides which row wins.
+        """Add `rows`, or merge them with existing rows of the same key by the table's merge mode.
 
-        On a merge-on-read table this appends a sorted log to each file group that it touches; on a
-        copy-on-write table it rewrites their base files. A row with `_hoodie_is_deleted` true, or
+        On a merge-on-read table this appends a sorted log to each affected file group; on a
+        copy-on-write table it rewrites the base file. A row with `_hoodie_is_deleted` true, or
         with the table's own delete marker, deletes its key. The arguments, result and errors are
         those of `bulk_insert`.
 
@@ -137,9 +138,9 @@ class TableWrites(TableIndexes):
         )
 
     def update_columns(self, rows: object, *, evolve: bool = False) -> Commit:
-        """Set some columns of existing rows; all other columns keep their values.
+        """Update some columns of existing rows; all other columns keep their values.
 
-        A key that the table does not hold is added, with nulls in the columns that `rows` lack.
+        A key that is not in the table is added, with nulls in the columns that `rows` lack.
 
         Args:
             rows: The key columns, the partition and ordering columns if the table has them, and
@@ -161,8 +162,8 @@ class TableWrites(TableIndexes):
         Args:
             keys: Dicts of the key columns, or a DataFrame or Arrow stream that has those columns;
                 other columns are ignored. A dict without the partition columns deletes the key in
-                every partition. A key that the table does not hold is ignored.
-            where: A SQL predicate, as for `read`. Give either `keys` or `where`.
+                every partition. Keys that are not in the table are ignored.
+            where: A SQL predicate, as for `read`. Pass either `keys` or `where`.
 
         Example:
             >>> import pyarrow as pa, lakebed
@@ -173,7 +174,7 @@ class TableWrites(TableIndexes):
             [{'id': 2, 'v': 'b'}]
         """
         if (keys is None) == (where is None):
-            raise InvalidError("delete: give either keys or where=<predicate>")
+            raise InvalidError("delete: pass either keys or where=<predicate>")
         if where is not None:
             return self._execute(DELETE, self._matching(checked_where(where)), None)
         if isinstance(keys, Sequence):
@@ -194,12 +195,12 @@ class TableWrites(TableIndexes):
         evolve: bool = False,
         fill_missing: bool = False,
     ) -> Commit:
-        """Replace the partitions that `rows` fall into, or the whole table, with `rows`.
+        """Replace the partitions of `rows`, or the whole table, with `rows`.
 
         Args:
             rows: The new rows.
-            whole_table: Replace all partitions, including those that `rows` do not fall into. A
-                table without partition columns is always replaced as a whole.
+            whole_table: Also replace partitions that receive none of the rows. A table without
+                partition columns is always replaced as a whole.
             evolve: As for `bulk_insert`.
             fill_missing: As for `bulk_insert`.
         """
@@ -254,11 +255,11 @@ class TableWrites(TableIndexes):
         """Remove a column from the table, in a commit that writes no data file.
 
         Files keep the values until they are rewritten, and reads as of an earlier commit still show
-        them. A new column can take the name only after an `insert_overwrite` of the whole table.
+        them. The name can be reused only after an `insert_overwrite` of the whole table.
         Key, partition and ordering columns cannot be dropped.
 
         Args:
-            name: The column.
+            name: The column to drop.
         """
         self._check_writable()
         commit, self._config = self._act(lambda target: execute_drop_column(target, name))
@@ -275,8 +276,8 @@ class TableWrites(TableIndexes):
             columns: New columns with their types, as a DDL string (`"score DOUBLE, band STRING"`),
                 Arrow fields or a schema; or the names of existing columns, as a list or as
                 `"a,b;ordering"`.
-            ordering: The column that orders the versions of a row in this group; by default the
-                table's.
+            ordering: The column that orders the versions of a row in this group; by default, the
+                table's ordering columns.
 
         Raises:
             ExistsError: There is a column group of this name.
@@ -299,10 +300,11 @@ class TableWrites(TableIndexes):
         return commit
 
     def drop_column_group(self, name: str) -> Commit:
-        """Drop a column group and its columns; rows that only it holds are kept, with nulls.
+        """Drop a column group and its columns, but no rows.
 
-        The columns are hidden at once; cleaning deletes the files. Reads as of an earlier commit
-        still return the columns. The name cannot be reused.
+        Rows that only this group holds remain, with nulls in the other columns. Cleaning deletes
+        the files; until then, reads as of an earlier commit return the columns. The name cannot be
+        reused.
 
         Args:
             name: The group.
@@ -316,16 +318,16 @@ class TableWrites(TableIndexes):
         return commit
 
     def rename_column(self, old: str, new: str) -> Commit:
-        """Raise UnsupportedError: files of a Hudi table identify columns by name.
+        """Raise UnsupportedError: Hudi's data files identify columns by name.
 
         Args:
             old: The column.
             new: Its new name.
         """
         raise UnsupportedError(
-            f"rename_column({old!r}, {new!r}): Hudi's format finds the columns of a file by name, so the "
-            "rows of older files would lose their values; Hudi's own renaming needs the column ids of "
-            "its schema-on-read evolution (.hoodie/.schema), which Lakebed does not write. Add the "
+            f"rename_column({old!r}, {new!r}): Hudi's files identify columns by name, so rows in "
+            "older files would lose their values; Hudi's own renaming needs the column ids of its "
+            "schema-on-read evolution (.hoodie/.schema), which Lakebed does not write. Add the "
             "column under its new name with evolve=True, copy the values, and call drop_column"
         )
 
@@ -360,7 +362,7 @@ class TableWrites(TableIndexes):
                 return commit
 
     def _matching(self, where: str) -> Source:
-        """Return a source of the keys that match `where` when the write starts, under its lock."""
+        """Return a source of the keys that match `where` when the write starts."""
         snapshot = self._snapshot(None)
         names = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
         schema = key_schema(snapshot.schema, names)
@@ -370,7 +372,7 @@ class TableWrites(TableIndexes):
                 snapshot, list(names), where, self._merger, exact=self._engines.is_exact
             )
 
-        # Reject a wrong predicate before the write starts.
+        # Raises an error for an invalid predicate before the write starts.
         present = scan(snapshot)
         return replace(self._engines.scanned(schema, scan, present), where=where)
 
@@ -398,7 +400,7 @@ class TableWrites(TableIndexes):
 
 
 def _some(partitions: Sequence[str]) -> str:
-    """Return the first few partitions as a string."""
+    """Return the first few partitions as a string for an error message."""
     shown = ", ".join(map(repr, partitions[:_SHOWN]))
     left = len(partitions) - _SHOWN
     return f"{shown} and {left} more" if left > 0 else shown or "none"

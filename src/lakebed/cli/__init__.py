@@ -1,5 +1,5 @@
-"""The command `lakebed`: parses arguments, calls the API, shows results.
+"""The command `lakebed`: parse arguments, call the API, show results.
 
-Owns the output for operators: tables, drawings, JSON and exit codes. No other package depends on
-it.
+This layer owns the output for operators: tables, drawings, JSON and exit codes. No other package
+imports it.
 """

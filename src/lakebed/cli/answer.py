@@ -21,7 +21,7 @@ FINE: Final = 0
 PROBLEM: Final = 1
 USAGE: Final = 2
 RETRY: Final = 3
-"""Exit codes: 3 means that the same command may succeed later."""
+"""Exit codes. 3 means that the same command may succeed if it is run again later."""
 
 Result = TypeVar("Result")
 
@@ -44,9 +44,9 @@ class Answer:
         self.err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
     def give(self, result: object, draw: Draws | None = None, *, nothing: str = "") -> None:
-        """Print a result: as JSON, with `draw`, or as the string of the result.
+        """Print a result: as JSON, with `draw`, or as a string.
 
-        `nothing` is printed if the result is None.
+        If the result is None, `nothing` is printed instead.
         """
         if self.as_json:
             typer.echo(to_json(result))
@@ -56,12 +56,12 @@ class Answer:
             self.out.print(nothing if result is None else str(result))
 
     def working(self, what: str, work: Callable[[], Result]) -> Result:
-        """Run long work, with progress on a terminal."""
+        """Run a long-running `work`, showing progress on a terminal."""
         with showing(what):
             return work()
 
     def fail(self, error: BaseException, code: int) -> typer.Exit:
-        """Print a sentence on what went wrong; return the exit to raise."""
+        """Print an error as one sentence; return the exit to raise with `code`."""
         if self.debug:
             self.err.print("".join(traceback.format_exception(error)).rstrip())
         if self.as_json:
@@ -75,7 +75,7 @@ class Answer:
 
 @contextmanager
 def answering(*, as_json: bool, debug: bool) -> Iterator[Answer]:
-    """Convert errors to sentences and exit codes."""
+    """Print errors as sentences and convert them to exit codes."""
     answer = Answer(as_json=as_json, debug=debug)
     quiet = without_progress() if as_json else nullcontext()
     with _logging_to_stderr(debug=debug), quiet:
@@ -88,13 +88,13 @@ def answering(*, as_json: bool, debug: bool) -> Iterator[Answer]:
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except Exception as error:
-            # An operator always gets a sentence; --debug shows the stack trace.
+            # Operators get a sentence, not a stack trace, unless they ask for it with --debug.
             raise answer.fail(error, PROBLEM) from error
 
 
 @contextmanager
 def _logging_to_stderr(*, debug: bool) -> Iterator[None]:
-    """Log warnings of the engine, and everything with `debug`, to stderr, never to stdout."""
+    """Log warnings of the package to stderr; with `debug`, all messages."""
     logger = logging.getLogger("lakebed")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("lakebed: %(message)s"))

@@ -1,4 +1,4 @@
-"""The arguments that commands share, and how they open a table."""
+"""Arguments that commands share, and functions that open a table from them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -41,12 +41,12 @@ def opened(path: str, settings: Sequence[str] | None, *, spark: bool = False) ->
 
 
 def opened_storage(path: str, settings: Sequence[str] | None) -> Storage:
-    """Open the storage at `path`, even if its table cannot be opened."""
+    """Open the storage at `path`, without opening its table."""
     return open_storage(path, pairs(settings))
 
 
 def executor(*, spark: bool) -> Executor:
-    """Return the executor of the tasks."""
+    """Return the executor that runs the tasks of a command."""
     return Engines(lakebed.local_session() if spark else None).main.executor
 
 

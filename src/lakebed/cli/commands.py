@@ -1,7 +1,7 @@
-"""The list of commands, and where each is defined.
+"""The list of commands and the modules that define them.
 
-A command is loaded when it runs or shows its own help: loading all commands would load the whole
-engine, which the list of commands does not need.
+A command is imported when it runs or shows its own help: importing all commands would load the
+whole engine, which listing the commands does not need.
 """
 
 from importlib import import_module
@@ -42,11 +42,11 @@ COMMANDS: Final = {
     ),
     "savepoint": ("savepoints", "Create, list and delete savepoints."),
 }
-"""The module that defines each command, and its help, which equals the command's docstring."""
+"""The module that defines each command, and the command's help, which equals its docstring."""
 
 
 class LazyGroup(TyperGroup):
-    """Lists `COMMANDS` with their help, and loads only the command that is called."""
+    """A group that lists `COMMANDS` with their help and imports only the command that is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -54,13 +54,13 @@ class LazyGroup(TyperGroup):
             self.add_command(TyperCommand(name=name, help=help_))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Load the command that `args` start with; return its name, itself and its arguments."""
+        """Import the command that `args` start with; return its name, itself and its arguments."""
         name, listed, rest = super().resolve_command(ctx, args)
         return name, listed and load(str(name)), rest
 
 
 def load(name: str) -> Any:
-    """Load a command, or a group of commands, by its name."""
+    """Import a command, or a group of commands, by its name."""
     module = import_module(f"lakebed.cli.{COMMANDS[name][0]}")
     found = getattr(module, name)
     if not isinstance(found, typer.Typer):

@@ -1,4 +1,4 @@
-"""The layers of a table as values, and drawn within the width of a terminal."""
+"""The layers of a table as values, and as a drawing that fits the width of a terminal."""
 
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ _LEAST_WIDTH = 60
 
 @dataclass(frozen=True, slots=True)
 class DrawnRun:
-    """One run: level `L1` is the base file, level `L0` a log or a block of a log.
+    """One run: level `L1` is a base file, level `L0` a log or a block of a log.
 
-    `min_key` and `max_key` are None if the footer does not record them. The name of the default
-    column group is empty.
+    `min_key` and `max_key` are None if the footer does not record them. `column_group` is empty for
+    the default column group.
     """
 
     level: str
@@ -42,7 +42,7 @@ class DrawnRun:
 
 @dataclass(frozen=True, slots=True)
 class DrawnGroup:
-    """A file group with its runs, newest on top; `problem` says why they could not be read.
+    """A file group with its runs, newest first; `problem` is the reason why they could not be read.
 
     In a table with column groups, each group has its own runs, the default group first.
     """
@@ -57,12 +57,12 @@ class DrawnGroup:
 def read_groups(
     snapshot: Snapshot, slices: Sequence[FileSlice], now_ms: int
 ) -> tuple[DrawnGroup, ...]:
-    """Read the runs of `slices` from headers and footers."""
+    """Return the runs of `slices`, described from headers and footers."""
     return tuple(_read_group(snapshot, slice_, now_ms) for slice_ in slices)
 
 
 def draw_groups(groups: Iterable[DrawnGroup], width: int) -> list[str]:
-    """Draw file groups in lines of at most `width` characters (60 at least)."""
+    """Return a drawing of file groups, as lines of at most `width` characters (at least 60)."""
     groups = list(groups)
     width = max(width, _LEAST_WIDTH)
     bar_width = max(6, min(24, width // 5))
@@ -96,7 +96,7 @@ def draw_groups(groups: Iterable[DrawnGroup], width: int) -> list[str]:
 def align(
     names: Sequence[str], rows: Sequence[Sequence[str]], *, right: Set[str] = frozenset()
 ) -> list[str]:
-    """Format rows as columns with headers; columns in `right` are right-aligned.
+    """Format rows as aligned columns below headers; columns in `right` are right-aligned.
 
     >>> align(("a", "n"), [("x", "10"), ("yy", "9")], right={"n"})
     ['a    n', 'x   10', 'yy   9']
@@ -113,7 +113,7 @@ def align(
 
 
 def age_text(age_ms: int | None) -> str:
-    """Format an age in one unit; None is unknown.
+    """Format an age in its largest unit; an unknown age is a question mark.
 
     >>> age_text(90_000), age_text(7_200_000), age_text(5 * 86_400_000), age_text(None)
     ('1 min', '2 h', '5 d', '?')
@@ -128,7 +128,7 @@ def age_text(age_ms: int | None) -> str:
 
 
 def age_of(instant: str, zone: str, now_ms: int) -> int | None:
-    """Return the age of an instant; None if its digits are not a valid time."""
+    """Return the age of an instant in milliseconds; None if its digits are not a valid time."""
     try:
         return now_ms - parse_instant(instant, zone)
     except InvalidError:
@@ -225,7 +225,7 @@ def _short(key: str) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """Cut `text` to `width` terminal cells, and replace control characters.
+    """Shorten `text` to `width` terminal cells, and replace control characters.
 
     Some characters take two cells.
     """

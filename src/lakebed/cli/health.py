@@ -1,6 +1,6 @@
 """Commands that find problems and repair them: verify, repair.
 
-They work on storage, not on an opened table: a table with bad properties cannot be opened.
+They work on storage, because a table with invalid properties cannot be opened.
 """
 
 import sys

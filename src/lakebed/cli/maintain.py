@@ -70,7 +70,7 @@ def compact(
     """Merge the logs of each file group."""
     with answering(as_json=as_json, debug=debug) as answer:
         if schedule_only and execute is not None:
-            raise InvalidError("--schedule-only and --execute: give only one of them")
+            raise InvalidError("--schedule-only and --execute: use only one of them")
         table = opened(path, options, spark=spark)
         if execute is None and table.config.table_type is TableType.COPY_ON_WRITE:
             sentence = (

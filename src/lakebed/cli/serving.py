@@ -1,4 +1,4 @@
-"""Serves tables: compacts, cleans and archives them in a loop until stopped."""
+"""Serve tables: compact, clean and archive them in a loop until stopped."""
 
 import json
 import signal
@@ -20,12 +20,12 @@ from lakebed.model.clock import Clock, SystemClock
 _MAX_BACKOFF_MS: Final = 3_600_000
 
 Work = Callable[[Table], Sequence[object]]
-"""One turn for one table; returns a result for each service that ran, printed as a line."""
+"""Does one turn's work on a table; returns a result for each service that ran."""
 
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """One line of the log: an action on a table, or why it failed."""
+    """One line of output: an action on a table, or the reason why it failed."""
 
     at_ms: int
     table: str
@@ -49,9 +49,9 @@ class _Served:
 
 @dataclass(slots=True)
 class Server:
-    """Runs the work on each table in turn.
+    """Runs `steps` on each table in turn.
 
-    An error of one table is reported, and the table is retried later, without stopping the others.
+    If a table fails, the error is reported and the table is retried later; the others go on.
     """
 
     paths: Sequence[str]
@@ -136,7 +136,7 @@ def _steps(*, cluster: bool) -> list[tuple[str, Work]]:
 
 def _clustered(table: Table) -> Sequence[object]:
     if table.config.index is not None and table.config.index.hashes_keys:
-        return ()  # its file groups are determined by buckets
+        return ()  # buckets determine its file groups
     done = table.cluster()
     return () if done is None else (done,)
 
@@ -157,7 +157,7 @@ def _tell(answer: Answer, happened: Happened) -> None:
 
 @contextmanager
 def _stopping(stop: threading.Event) -> Iterator[None]:
-    """Let SIGINT and SIGTERM end the work after the current step; a second one ends it at once."""
+    """Let SIGINT and SIGTERM stop the server after the current step, the second one at once."""
 
     def ask(number: int, frame: object) -> None:
         del frame

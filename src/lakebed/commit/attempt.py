@@ -1,8 +1,8 @@
-"""One attempt at an instant, a write or a planned service, from its heartbeat to its completed file.
+"""One attempt at an instant, of a write or a planned service, from heartbeat to completed file.
 
-Nothing is visible before `complete`, which ends in one atomic put; if an attempt fails before that,
-its effects are undone. A heartbeat shows that the attempt is alive, and a fence keeps its tasks
-from leaving files behind when it is no longer in progress.
+Nothing is visible before `complete`, which ends in one atomic put; an attempt that fails before
+that is undone. A heartbeat shows that the attempt is alive, and a fence keeps its tasks from
+leaving files behind once it is no longer in progress.
 """
 
 import logging
@@ -33,14 +33,14 @@ from lakebed.timeline.timeline import TimelineInstant
 log = logging.getLogger(__name__)
 
 Check = Callable[[TableHold], None]
-"""Raises an error if the instant must not complete, given the current table."""
+"""Raises an error if the instant must not complete, given the current state of the table."""
 
 
 class Participant(Protocol):
-    """Something else that becomes visible with an instant, such as the runs of an index.
+    """Another writer of files that become visible with an instant, such as the runs of an index.
 
-    It writes its files with `side_path`, so that rolling the instant back deletes them by name:
-    after a crash there is no other record of them.
+    It writes its files to paths from `side_path`, so that a rollback can find them by name: after a
+    crash there is no other record of them.
     """
 
     def prepare(
@@ -48,22 +48,18 @@ class Participant(Protocol):
     ) -> Mapping[str, str]:
         """Write the files that must exist before the instant completes.
 
-        Returns the entries to record in the commit's extra metadata.
+        Returns entries for the commit's extra metadata.
         """
 
     def publish(self, hold: TableHold, instant: Instant, completion: Instant) -> None:
-        """Do the work that can only be done after the commit.
-
-        The instant is committed even if this fails.
-        """
+        """Do the work that must follow the commit; a failure does not undo the commit."""
 
 
 @dataclass(slots=True)
 class Attempt:
-    """An instant that this process executes, and the table as it was when it started.
+    """An instant that this process executes, and the table as of its start.
 
-    An attempt that fails removes its instant from the timeline, unless it `keeps_plan`: then only
-    its files are deleted.
+    A failed attempt removes its instant from the timeline, or, with `keeps_plan`, only its files.
     """
 
     storage: Storage
@@ -75,11 +71,11 @@ class Attempt:
     heartbeat: Heartbeat = field(repr=False)
     wait_seconds: float = LOCK_WAIT_SECONDS
     keeps_plan: bool = False
-    # Set if the lock is held from start to end.
+    # Set if this attempt holds the lock from start to end.
     hold: TableHold | None = field(default=None, repr=False)
     participants: list[Participant] = field(default_factory=list)
     completion: Instant | None = field(default=None, init=False)
-    # True while it is unknown whether the completed file exists: if so, nothing may be undone.
+    # True while it is unknown whether the completed file exists. Nothing may be undone then.
     in_doubt: bool = field(default=False, init=False)
 
     @classmethod
@@ -93,16 +89,16 @@ class Attempt:
         keeps_plan: bool = False,
         holds_lock: bool = False,
     ) -> Self:
-        """Mark a requested instant as in-flight; on an error, restore the previous state.
+        """Mark a requested instant as in-flight; restore the previous state on an error.
 
-        `snapshot` is the table without the instant. The heartbeat starts while the lock is held.
+        `snapshot` is the table without the instant. The caller holds the lock.
         """
         owner = hold.clock.new_uuid()
         heartbeat = Heartbeat(hold.storage, hold.clock, instant.requested, owner)
         try:
             heartbeat.start(hold.pulse, holds_lock=holds_lock)
             if keeps_plan:
-                # An earlier attempt may have died; its tasks can no longer close files.
+                # Delete what an earlier attempt left; its tasks can no longer close files.
                 _delete_files(hold, instant)
             started = hold.start(instant)
         except BaseException:
@@ -123,17 +119,16 @@ class Attempt:
 
     @property
     def active(self) -> ActiveTimeline:
-        """Return the timeline that the instant is on."""
+        """Return the timeline that contains the instant."""
         return self.snapshot.commits.active
 
     def complete(
         self, metadata: CommitMetadata, touched: Iterable[str], check: Check | None = None
     ) -> Instant:
-        """Commit the result; return the completion time.
+        """Commit the result and return the completion time.
 
-        `touched` are the partitions that tasks wrote to: files of this instant in these partitions
-        that `metadata` does not list are deleted, since they were left by task attempts that failed
-        or ran twice.
+        `touched` are the partitions that tasks wrote to. Files of this instant there that
+        `metadata` does not list were left by failed or repeated task attempts, and are deleted.
         """
         with self.locked() as hold:
             if not self.heartbeat.close():
@@ -165,16 +160,15 @@ class Attempt:
         touched: Iterable[str],
         check: Check | None,
     ) -> CommitMetadata:
-        """Do everything that comes before the commit; return the metadata to commit."""
+        """Do all the work that precedes the commit; return the metadata to commit."""
         named = frozenset(named_files(metadata))
         delete_unnamed(self.storage, self.instant.requested, named, touched)
         metadata = self._prepare(hold, metadata)
         if check is not None:
-            # Done as late as possible: a writer that does not take our lock may be active.
+            # As late as possible: a writer that does not take our lock may be active.
             hold.refresh()
             check(hold)
-        # Not done earlier: an attempt that is rejected or undone must leave the metadata table
-        # as it was.
+        # Not earlier: an attempt that is rejected or undone must not change the metadata table.
         hold.retire_metadata_table()
         return metadata
 
@@ -192,11 +186,11 @@ class Attempt:
             try:
                 work()
             except LakebedError:
-                log.exception("%s is complete; work after it failed", requested)
+                log.exception("%s is complete; the work that follows a commit failed", requested)
 
     @contextmanager
     def locked(self) -> Iterator[TableHold]:
-        """Take the table's lock, unless it is already held; yield the current state of the table."""
+        """Yield the current state of the table under its lock, taking the lock if necessary."""
         if self.hold is not None:
             yield self.hold
             return
@@ -214,7 +208,7 @@ class Attempt:
 
 @contextmanager
 def finishing(attempt: Attempt) -> Iterator[None]:
-    """Undo an attempt unless it completes, even if it is interrupted."""
+    """Undo an attempt that does not complete, even if it is interrupted."""
     try:
         yield
     except NotFoundError as error:
@@ -245,16 +239,16 @@ def _undo(attempt: Attempt) -> None:
         with attempt.locked() as hold:
             _end(hold, attempt.heartbeat, attempt.instant, keeps_plan=attempt.keeps_plan)
     except LakebedError:
-        # The first error matters more; the next writer will do it again.
+        # Keep the first error; the next writer undoes the instant.
         log.exception("could not undo %s; the next writer will", attempt.instant.requested)
 
 
 def _end(
     hold: TableHold, heartbeat: Heartbeat, instant: TimelineInstant, *, keeps_plan: bool
 ) -> None:
-    """Delete the files that an attempt left behind; `hold` is the lock of the table.
+    """Undo an attempt: delete its files and, unless `keeps_plan`, its instant.
 
-    Without the lock another process could take over the instant meanwhile.
+    `hold` must be the table's lock: without it, another process could take over the instant.
     """
     heartbeat.stop()
     try:
@@ -268,7 +262,7 @@ def _end(
         if not over:
             roll_back(hold.storage, hold.active, instant)
     except LakebedError:
-        # The first error matters more; the next writer will do it again.
+        # Keep the first error; the next writer undoes the instant.
         log.exception("could not undo %s; the next writer will", instant.requested)
 
 
@@ -281,7 +275,7 @@ def _try_delete_files(hold: TableHold, instant: TimelineInstant) -> None:
     try:
         _delete_files(hold, instant)
     except LakebedError:
-        # The first error matters more; the next attempt will do it again.
+        # Keep the first error; the next attempt deletes the files.
         log.exception("could not delete the files of %s", instant.requested)
 
 
@@ -294,7 +288,7 @@ def _sweep(attempt: Attempt) -> None:
 
 
 def _is_completed(hold: TableHold, instant: TimelineInstant) -> bool:
-    """Return whether an instant may have completed; True if storage does not answer."""
+    """Return whether an instant may be completed, which is assumed if storage does not answer."""
     try:
         found = hold.active.load().find(instant.requested, instant.plan_action)
     except LakebedError:

@@ -1,4 +1,4 @@
-"""Executes a planned instant without the lock, in one process at a time."""
+"""Execute a planned instant in one process at a time, without holding the lock."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,15 +22,15 @@ def claim(
     *,
     wait_seconds: float = LOCK_WAIT_SECONDS,
 ) -> Iterator[Attempt]:
-    """Claim a requested instant and execute it; without `complete` its plan stays pending.
+    """Claim a requested instant and yield an attempt at it; if that fails, the plan stays pending.
 
-    Raises TakenError if a live executor has claimed the instant, ConflictError if the instant no
-    longer exists or is already completed. Leftovers of a dead executor are deleted first.
+    Raises TakenError if a live process has claimed the instant, ConflictError if the instant no
+    longer exists or is already completed. Files that a dead process left are deleted first.
     """
     with hold_table(storage, clock, commits, wait_seconds=wait_seconds) as hold:
         found = hold.timeline.find(instant.requested, instant.plan_action)
         if found is None or found.is_completed:
-            state = "gone" if found is None else f"done since {found.completion}"
+            state = "gone" if found is None else f"completed at {found.completion}"
             raise ConflictError(
                 f"{storage.url}: {instant.plan_action} {instant.requested} is {state}; there is "
                 "nothing left to do"

@@ -1,4 +1,4 @@
-"""Reverts the definitions of column groups when an instant is rolled back."""
+"""Revert the definitions of column groups when an instant is rolled back."""
 
 from dataclasses import replace
 
@@ -11,8 +11,8 @@ from lakebed.table.config.properties_file import load_config, update_properties
 def forget_instant(storage: Storage, instant: Instant) -> None:
     """Remove the definitions of groups that `instant` added, and restore those that it dropped.
 
-    Before its commit an instant has no effect on definitions. But once the timeline starts after a
-    rolled-back instant, that instant looks archived, and so committed.
+    A pending instant has no effect on definitions. But once the timeline starts after a rolled-back
+    instant, that instant would look archived, and so committed.
     """
     groups = load_config(storage).column_groups
     if all(instant not in (group.since, group.until) for group in groups):

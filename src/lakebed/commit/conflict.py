@@ -1,9 +1,8 @@
-"""Decides which concurrent writes conflict, from the file groups and partitions each one touched.
+"""Decide which concurrent writes conflict, from the file groups and partitions that they touched.
 
-Two writes meet in a file group: a bucket of a partition, whatever its file id, or a file id if keys
-are looked up. Suppose that a write has started and read the table, and another write that meets it
-completes first: completing now would undo or duplicate the changes of the other write, so the write
-is rejected and may be retried.
+Two writes overlap if they touch the same bucket of a partition or, if the index looks keys up, the
+same file group. If an overlapping write completes after ours has read the table, completing ours
+could undo or duplicate its changes. So ours is rejected, and may be retried.
 """
 
 from collections import defaultdict
@@ -17,7 +16,7 @@ from lakebed.table.config.table_config import ConcurrencyMode
 from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.files.file_group import FileGroupId
 
-# Whether a file group can hold a row that a predicate selects.
+# Returns whether a file group can hold a row that a predicate selects.
 Reads = Callable[[FileGroupId], bool]
 _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 
@@ -26,12 +25,12 @@ _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 class Footprint:
     """The file groups and partitions that a write touched.
 
-    `places` are where the write wrote or replaced rows (see `group_place`), `groups` the file
-    groups that it wrote to there, `rewritten` the places that got a base file, `ended` the places
-    whose file groups were replaced. `looked` are the partitions that it read besides the file
-    groups that it wrote to (None: the whole table). `reads` is set if the write chose its rows by a
-    predicate: it tests whether a file group can hold a matching row, since a row that is written
-    there concurrently could match as well. A write is `blind` if it appended rows without reading
+    Places identify file groups, or buckets (see `group_place`). `places` are where the write wrote
+    or replaced rows, `groups` the file groups that it wrote to in each place, `rewritten` the
+    places that got a base file, and `ended` the places whose file groups it replaced. `looked` are
+    the other partitions that it read (None: the whole table). `reads` is set if the write
+    selected rows by a predicate; it returns whether a file group can hold a matching row, because a
+    row written there concurrently could match too. A `blind` write appended rows without reading
     any.
     """
 
@@ -65,7 +64,7 @@ def footprint(
     blind: bool = False,
     reads: Reads | None = None,
 ) -> Footprint:
-    """Return the footprint of a commit, from its metadata."""
+    """Return the footprint of a commit, derived from its metadata."""
     groups: dict[FileGroupId, set[FileGroupId]] = defaultdict(set)
     rewritten = set()
     for stat in metadata.write_stats():
@@ -99,7 +98,7 @@ def footprint(
 
 
 def group_place(index: WriterIndex | None, group: FileGroupId) -> FileGroupId:
-    """Return the place of a file group: two new file groups of one bucket have the same place."""
+    """Return the place of a file group: its bucket, or itself if keys are looked up."""
     return group if index is None else replace(group, file_id=index.key_range(group.file_id))
 
 
@@ -111,14 +110,13 @@ def find_conflict(
 ) -> str | None:
     """Return why `ours` must not complete, or None.
 
-    `others` are the writes that completed since ours started. `planned` are the file groups in
-    pending plans of table services, each with its plan: the files that a plan reads are already
-    fixed.
+    `others` are the writes that completed since ours started. `planned` maps the file groups in
+    pending plans of table services to their plan; a plan already fixes the files that it reads.
     """
     for place in sorted(ours.places & planned.keys()):
         plan = planned[place]
-        # An appended log goes on top of the result of a compaction; if the file group was replaced,
-        # that result is not part of the table.
+        # An appended log stays on top of the compacted base file; if the file group was replaced, #
+        # the compacted file is not part of the table.
         if place in ours.rewritten - ours.ended or plan.startswith("clustering"):
             return f"{_name(place)} is in the {plan}, which is pending"
     for other in others:
@@ -129,8 +127,8 @@ def find_conflict(
 
 def _meets(ours: Footprint, other: Footprint, mode: ConcurrencyMode) -> str | None:
     if other.service:
-        # Appended rows go on top of the result of a table service, as long as their file group
-        # exists.
+        # Appended rows stay on top of the files that a table service writes, while their file group
+        # # exists.
         shared = (ours.rewritten & other.places) | (ours.places & other.ended)
         return _name(min(shared)) if shared else None
     replaced = (ours.overwritten & other.partitions) | (other.overwritten & ours.partitions)
@@ -149,15 +147,15 @@ def _meets(ours: Footprint, other: Footprint, mode: ConcurrencyMode) -> str | No
         return _name(split)
     shared = ours.places & other.places
     if mode is ConcurrencyMode.NON_BLOCKING and ours.blind:
-        # Two appends to one file group are both kept; a second file group of a bucket would split
-        # its keys.
+        # Both of two appends to one file group are kept. A second file group for the same bucket #
+        # would split its keys.
         same = {place for place in shared if ours.groups.get(place) == other.groups.get(place)}
         shared = shared - same | (shared & other.rewritten)
     return _name(min(shared)) if shared else None
 
 
 def _split(ours: Footprint, other: Footprint) -> FileGroupId | None:
-    """Return a place in which two writes to different column groups chose different file ids."""
+    """Return a place where two writes to different column groups chose different file ids."""
     ids, others = _file_ids(ours), _file_ids(other)
     grouped = {p.whole for p in (*ours.groups, *other.groups) if p.column_group}
     shared = grouped & ids.keys() & others.keys()

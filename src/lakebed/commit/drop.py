@@ -1,9 +1,9 @@
-"""Drops a table to create another one in its folder, as Hudi's SaveMode.Overwrite does.
+"""Drop a table to create another one in its folder, as Hudi's SaveMode.Overwrite does.
 
-This is not atomic on any store. So a marker first records that the table is being dropped; then its
-properties are deleted, which makes it no longer a table, then everything else; then the properties
-of the new table are written, and the marker is deleted last. A crash in between leaves no table
-that could be misread, and the next process that creates a table here continues.
+No store can do this atomically. So a marker first records that the table is being dropped. Then
+the properties are deleted, so that the folder is no longer a table, and then everything else. Last,
+the properties of the new table are written and the marker is deleted. A crash in between leaves no
+table that could be misread, and the next process that creates a table here resumes the drop.
 """
 
 from collections.abc import Mapping
@@ -19,17 +19,18 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import BACKUP_PATH, PROPERTIES_PATH, create_properties
 
 MARK_PATH: Final = ".hoodie/lakebed.dropping"
-# These are kept: the locks are held, and staged rows belong to the new table.
+# Kept: locks, which are held, and staged rows, which belong to the new table.
 _KEPT: Final = (".hoodie/.locks/", DISK_LOCK_PATH, f"{TEMP_FOLDER}/")
 
 
 def replace_table(storage: Storage, clock: Clock, properties: Mapping[str, str]) -> None:
-    """Delete all files of the table except its locks and staged rows; create the new table."""
+    """Delete all files of the table except its locks and staged rows, and create the new table."""
     with hold_table(storage, clock) as hold:
         _check_quiet(hold)
         storage.put(MARK_PATH, b"")
         hold.lock.check()
-        # The backup is deleted first: without the properties file a reader would use the backup.
+        # Delete the backup first: if only the properties were missing, readers would use the
+        # backup.
         storage.delete(BACKUP_PATH)
         storage.delete(PROPERTIES_PATH)
         _delete_rest(storage)
@@ -38,10 +39,10 @@ def replace_table(storage: Storage, clock: Clock, properties: Mapping[str, str])
 
 
 def finish_drop(storage: Storage, clock: Clock, properties: Mapping[str, str]) -> bool:
-    """Create a table where a drop was interrupted; return False if there is no such drop.
+    """Resume an interrupted drop and create the new table; return False if none was interrupted.
 
-    A process that is still dropping the table holds the lock. Raises ExistsError if a table was
-    created meanwhile.
+    Waits for a process that is still dropping the table. Raises ExistsError if another process has
+    created a table in the meantime.
     """
     if not _is_marked(storage):
         return False
@@ -62,14 +63,14 @@ def _is_marked(storage: Storage) -> bool:
 def _check_quiet(hold: TableHold) -> None:
     """Raise an error while another writer is active, in any concurrency mode.
 
-    A file that the writer closes after the listing would stay, and the new table would treat a file
-    older than its timeline as part of an archived commit.
+    A file that such a writer closes after the listing would survive, and the new table would take
+    it for a file of an archived commit.
     """
     for instant in hold.timeline.pending():
         if hold.is_alive(instant):
             raise LockedError(
                 f"{hold.storage.url}: cannot replace the table: it has active writers; "
-                f"{instant.action} {instant.requested} is under way: try again when it has ended"
+                f"{instant.action} {instant.requested} is in progress; retry when it has ended"
             )
 
 

@@ -1,8 +1,8 @@
-"""Prevents a write that has completed or was rolled back from leaving files behind.
+"""Keep a write that has completed or was rolled back from leaving files behind.
 
-A base file of an instant that never completes would make Hudi lose later logs, and a file that
-appears after its commit is data to Hudi although no commit lists it. So a task checks before and
-after its file becomes visible whether its write is still in progress.
+A base file of an instant that never completes would make Hudi lose later logs, and Hudi reads a
+file that appears after its commit as data, even if no commit lists it. So a task checks that its
+write is still in progress, before and after it makes a file visible.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from lakebed.storage.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """One attempt at an instant, as its tasks see it."""
+    """One attempt at an instant, for its tasks to check."""
 
     storage: Storage
     instant: str
@@ -25,7 +25,7 @@ class Fence:
     def check(self) -> None:
         """Raise ConflictError if the attempt is no longer in progress.
 
-        To be called right before a file is closed.
+        Call this right before closing a file.
         """
         beat = read_beat(self.storage, heartbeat_path(self.instant))
         if beat is None or beat.owner != self.owner:
@@ -35,7 +35,7 @@ class Fence:
             )
 
     def check_written(self, paths: Iterable[str]) -> None:
-        """Delete late files and raise ConflictError if the attempt is no longer in progress."""
+        """Raise ConflictError if the attempt is no longer in progress, after deleting `paths`."""
         try:
             self.check()
         except ConflictError:

@@ -1,14 +1,14 @@
 """One writer at a time on local disk: Hudi's lock file, guarded by an operating system lock.
 
-The file is that of Hudi's FileSystemBasedLockProvider: its existence is the lock, so Hudi's writers
-and ours exclude each other. The operating system lock (the guard) is taken first. Only our writers
-take it, and a process that dies releases it: a process that holds the guard and finds a lock file
-created under the same guard knows that the owner of that file is dead.
+The lock file is that of Hudi's FileSystemBasedLockProvider: its existence is the lock, so Hudi's
+writers and ours exclude each other. Our writers take the operating system lock (the guard) first;
+a process that dies releases it. So if the holder of the guard finds a lock file that was created
+under the same guard, the owner of that file is dead.
 
-Because of two habits of Hudi, the mere existence of our file is not enough. Its create first checks
-and then truncates an existing file, so our file may be emptied by a writer that takes the table at
-the same time. And when it closes a lock it deletes the file, whoever created it. So our file names
-its owner, and `check` reads it.
+Two habits of Hudi make the existence of our file insufficient. Hudi checks for the file, and then
+creates or truncates it, so a Hudi writer that starts at the same time may empty our file. And Hudi
+deletes the file when it closes a lock, whoever created it. So our file names its owner, and `check`
+reads it.
 """
 
 import contextlib
@@ -37,10 +37,10 @@ from lakebed.storage.paths import TEMPORARY_PREFIX
 log = logging.getLogger(__name__)
 
 VALIDITY_SECONDS = 60.0
-RENEW_SECONDS = 2.0  # Renewed often, because a renewal also restores a file that Hudi deleted.
+RENEW_SECONDS = 2.0  # Short, because a renewal also restores a file that Hudi deleted.
 _POLL_SECONDS = 0.05
 _SETTLE_SECONDS = 0.2
-# Retrying does not help until the permissions or the conflicting file are changed.
+# Errors that remain until the user changes the permissions or removes a conflicting file.
 _CALLER = (
     errno.EACCES,
     errno.EPERM,
@@ -56,10 +56,10 @@ _CALLER = (
 class FileLock:
     """Excludes every writer that uses the lock file `path`, including Hudi's.
 
-    If one of our writers dies, the next one on the same machine continues at once, a writer on
-    another machine once the validity has expired; Hudi's writers wait until one of our writers has
-    cleaned up. The file of a dead Hudi writer is taken over when it is older than `expire_minutes`;
-    with 0, Hudi's own default, it is never taken over.
+    If one of our writers dies, our next writer on the same machine continues at once, and one on
+    another machine when the lock's validity has expired; Hudi's writers wait until one of ours has
+    removed the file. The file of a dead Hudi writer is taken over when it is older than
+    `expire_minutes`; 0, Hudi's default, means never.
     """
 
     path: str
@@ -83,7 +83,7 @@ class FileLock:
 
     @contextmanager
     def _guard(self, clock: Clock, deadline: float, wait_seconds: float) -> Iterator[str]:
-        """Hold the operating system lock; return its name, which is unique on this machine."""
+        """Hold the operating system lock and yield its name, which is unique on this machine."""
         with _failures(self.guard_path):
             os.makedirs(os.path.dirname(self.guard_path), exist_ok=True)
             handle = os.open(self.guard_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -94,7 +94,7 @@ class FileLock:
                 clock.sleep(_POLL_SECONDS)
             yield _guard_name(os.fstat(handle))
         finally:
-            # Closing alone would not suffice while a forked child has the same handle open.
+            # Closing the handle does not unlock while a forked child has it open.
             with contextlib.suppress(OSError):
                 fcntl.flock(handle, fcntl.LOCK_UN)
             os.close(handle)
@@ -111,9 +111,9 @@ class FileLock:
                 if made and not contested:
                     return
                 contested = True
-                # Writers without our guard may still interfere: Hudi deletes its file twice on
-                # release, and a process that takes over from a dead one may have moved our file
-                # aside.
+                # Writers without our guard may still interfere: Hudi deletes the file twice when #
+                # it releases a lock, and a process that takes over from a dead one may have moved #
+                # our file aside.
                 clock.sleep(_SETTLE_SECONDS)
                 if held.is_there():
                     return
@@ -122,7 +122,7 @@ class FileLock:
             clock.sleep(_POLL_SECONDS)
 
     def _is_free(self, seen: "_Seen | None", held: "HeldFileLock", clock: Clock) -> bool:
-        """Return whether the lock file can be created, after removing leftovers of dead writers."""
+        """Return whether the lock file can be created, after removing the file of a dead writer."""
         if seen is None:
             return True
         if not self._is_dead(seen, held, clock):
@@ -160,14 +160,14 @@ class HeldFileLock:
         self._guard_path = lock.guard_path
         self._clock = clock
         self._validity_ms = int(lock.validity_seconds * 1000)
-        # A new owner for each hold: two threads of one process are two writers.
+        # Each hold has its own owner id: two threads of one process are two writers.
         self._lock = DiskLockFile(clock.new_uuid(), clock.process(), guard, 0)
         self._mutex = threading.Lock()  # guards the fields above, and the file while it is ours
         self._released = threading.Event()
         self._renewer: threading.Thread | None = None
 
     def create(self) -> bool:
-        """Create the lock file with its content in one step; return False if it already exists."""
+        """Create the lock file with its content atomically; return False if it already exists."""
         self._lock = self._prolonged()
         with _failures(self._path):
             new = NewFile(self._path)
@@ -196,8 +196,7 @@ class HeldFileLock:
     def has_guard_of(self, lock: DiskLockFile | None) -> bool:
         """Return whether `lock` was created under the guard that we hold: then its owner is dead.
 
-        The name of a guard is valid only on its own machine; a machine without a name has no valid
-        guard names.
+        Guard names are comparable only on one machine; False if a machine's name is unknown.
         """
         if lock is None:
             return False
@@ -209,11 +208,10 @@ class HeldFileLock:
         )
 
     def check(self) -> None:
-        """Raise ConflictError unless we still hold the lock; extend it by its validity period.
+        """Extend the lock by its validity period; raise ConflictError if we no longer hold it.
 
-        A deleted file is created again while the guard is ours: a closing Hudi writer deletes it.
-        If another process has created or emptied the file since then, the lock belongs to that
-        process.
+        If the file was deleted, as a closing Hudi writer does, it is created again while we hold
+        the guard. If another process has created or emptied it, that process holds the lock.
         """
         with self._mutex:
             if self._prolong() or self._bring_back():
@@ -224,12 +222,10 @@ class HeldFileLock:
             )
 
     def remove(self, seen: "_Seen") -> bool:
-        """Remove the lock file if it has not changed since it was seen.
+        """Remove the lock file if it is still as `seen`; return whether it was.
 
-        If several processes try, only one of them succeeds.
-
-        The file is moved aside first: if it turns out that another writer created it meanwhile, it
-        is put back.
+        Of several processes that try, only one succeeds. The file is moved aside before it is
+        compared; if another writer has created it in the meantime, it is moved back.
         """
         folder = os.path.dirname(self._path)
         aside = f"{folder}/{TEMPORARY_PREFIX}{self._lock.owner}"
@@ -245,7 +241,7 @@ class HeldFileLock:
                     os.link(aside, self._path)
             os.unlink(aside)
         if same and seen.lock is None:
-            # The checksum that Hadoop's local file system keeps beside a file of Hudi's.
+            # Hadoop's local file system stores a checksum next to each file.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{folder}/.{os.path.basename(self._path)}.crc")
         return same
@@ -260,8 +256,8 @@ class HeldFileLock:
             if seen is not None and self._is_ours(seen.lock):
                 self.remove(seen)
         except LakebedError:
-            # The write under the lock is committed or rolled back; the next holder of the guard
-            # sees that the file no longer has an owner.
+            # The write under the lock is committed or rolled back, and the next holder of the guard
+            # # recognizes the file as stale.
             log.warning("%s: could not be released", self._path, exc_info=True)
 
     def _renew(self, renew_seconds: float) -> None:
@@ -269,21 +265,21 @@ class HeldFileLock:
             try:
                 self.check()
             except ConflictError:
-                # The writer notices in its own `check`, before it completes.
+                # The writer's own `check` fails before it completes.
                 log.exception("%s: lost to another writer", self._path)
                 return
             except LakebedError:
                 log.warning("%s: not renewed, trying again", self._path, exc_info=True)
 
     def _prolong(self) -> bool:
-        """Write the new time into the file if it is ours, and check that it is still ours."""
+        """Extend the validity in the file; return whether the file is ours, before and after."""
         try:
             with _failures(self._path), open(self._path, "r+b", buffering=0) as file:
                 if not self._is_ours(DiskLockFile.parse(file.read(LOCK_FILE_MAX_BYTES))):
                     return False
                 self._lock = self._prolonged()
-                # Only a part of the file is written: a file that is being emptied must not look
-                # like ours.
+                # Write only this field: if another writer empties the file now, the result must not
+                # # look like our lock.
                 os.pwrite(file.fileno(), self._lock.encode_valid_until(), VALID_UNTIL_OFFSET)
         except NotFoundError:
             return False
@@ -296,7 +292,7 @@ class HeldFileLock:
         return True
 
     def _has_guard(self) -> bool:
-        """Return whether new writers are blocked by our guard: its file may have been recreated."""
+        """Return whether our guard still blocks new writers: its file may have been replaced."""
         try:
             with _failures(self._guard_path):
                 return self._lock.guard == _guard_name(os.stat(self._guard_path))
@@ -312,7 +308,7 @@ class HeldFileLock:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A lock file at one point in time; `lock` is None if another engine wrote the file."""
+    """The state of a lock file; `lock` is None if another engine wrote the file."""
 
     inode: int
     modified_ns: int
@@ -342,7 +338,7 @@ def _describe(seen: _Seen | None, clock: Clock) -> str:
         return (
             f"held by {seen.lock.owner}, process {seen.lock.process}, seen {age_seconds:.1f} s ago"
         )
-    return f"a lock file of {seen.size} bytes as Hudi makes it, {age_seconds:.0f} s old"
+    return f"a lock file of another engine, {seen.size} bytes, {age_seconds:.0f} s old"
 
 
 def _guard_name(status: os.stat_result) -> str:
@@ -365,7 +361,7 @@ def _failures(path: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise NotFoundError(f"lock file {path}: no such file") from error
     except BlockingIOError as error:
-        raise LockedError(f"lock file {path}: held by another") from error
+        raise LockedError(f"lock file {path}: held by another process") from error
     except OSError as error:
         kind = InvalidError if error.errno in _CALLER else UnavailableError
         raise kind(f"lock file {path}: {error.strerror or error}") from error

@@ -1,4 +1,4 @@
-"""Heartbeats, by which a writer shows that its instant is not abandoned.
+"""Heartbeats, which show that the writer of an instant is alive.
 
 The heartbeat is also the fence of a write: it exists from before the first task starts until the
 write completes or is rolled back, both under the table's lock.
@@ -32,9 +32,9 @@ class Heartbeat:
     def start(self, pulse: HeartbeatOptions, *, holds_lock: bool) -> None:
         """Write the heartbeat, replacing any existing one, and start to renew it.
 
-        The caller must hold the lock and have checked the existing heartbeat. With `holds_lock` the
-        writer keeps the lock until it ends, and the heartbeat is not renewed: the lock takes its
-        place.
+        The caller must hold the lock and have checked the existing heartbeat. With `holds_lock`,
+        the writer keeps the lock until it ends; the lock then proves it alive, so the heartbeat is
+        not renewed.
         """
         beat = Beat(self._owner, self._clock.process(), self._clock.now_ms(), holds_lock)
         self._etag = self._storage.put(self._path, beat.encode())
@@ -49,14 +49,14 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop renewing the heartbeat; its file stays."""
+        """Stop renewing the heartbeat, but keep its file."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def close(self) -> bool:
-        """End the heartbeat, so that tasks of this attempt are rejected; the caller holds the lock.
+        """Delete the heartbeat, so that this attempt's tasks fail; the caller holds the lock.
 
         Returns whether the attempt was still ours.
         """
@@ -73,9 +73,9 @@ class Heartbeat:
             try:
                 self._put(beat)
             except ConflictError:
-                # We were considered dead and rolled back: tasks and the commit find out by
-                # themselves.
-                log.warning("%s: the heartbeat is missing or another's", self._path)
+                # Another process considered us dead and rolled us back. The checks of tasks and of
+                # # the commit fail.
+                log.warning("%s: the heartbeat is missing or belongs to another writer", self._path)
                 return
             except LakebedError:
                 log.warning("%s: not renewed, trying again", self._path, exc_info=True)
@@ -84,8 +84,8 @@ class Heartbeat:
         try:
             self._etag = self._storage.put_if_unchanged(self._path, beat.encode(), self._etag)
         except ConflictError as error:
-            # The answer to an earlier renewal may have been lost: then the existing file is ours.
-            # The tag is read first, so that a successor's file is never replaced.
+            # If the response to an earlier renewal was lost, the existing file is ours. Its tag is
+            # # read first, so that a successor's file is never replaced.
             try:
                 etag = self._storage.head(self._path).etag
             except NotFoundError:
@@ -97,7 +97,7 @@ class Heartbeat:
 
 
 def read_beat(storage: Storage, path: str) -> Beat | None:
-    """Read one of our heartbeats; return None if there is none, or if another engine wrote it."""
+    """Read a heartbeat of ours; return None if there is none, or if another engine wrote it."""
     try:
         return Beat.parse(storage.read_range(path, 0, HEARTBEAT_MAX_BYTES))
     except NotFoundError:
@@ -107,8 +107,8 @@ def read_beat(storage: Storage, path: str) -> Beat | None:
 def is_alive(storage: Storage, clock: Clock, instant: str, pulse: HeartbeatOptions) -> bool:
     """Return whether a process may still be working on a pending instant.
 
-    The caller holds the lock, so a writer whose heartbeat says that it holds the lock from start to
-    end is dead.
+    The caller holds the lock. So a writer whose heartbeat says that it holds the lock to the end is
+    dead.
     """
     path = heartbeat_path(instant)
     try:

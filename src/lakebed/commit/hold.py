@@ -1,4 +1,4 @@
-"""A table while its lock is held: every change of the timeline goes through this module."""
+"""A table while its lock is held; every change of the timeline goes through this module."""
 
 import logging
 from collections.abc import Iterator
@@ -40,13 +40,13 @@ from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 log = logging.getLogger(__name__)
 
 OUR_CLUSTERING = ("lakebed", "1")
-"""The extra metadata that marks a clustering plan as ours; no other engine executes such a plan."""
+"""The extra metadata that marks a clustering plan as ours, which no other engine executes."""
 _BLOCKING = frozenset({Action.ROLLBACK, Action.RESTORE})
 
 
 @dataclass(slots=True)
 class TableHold:
-    """A table that no other process changes: its current properties and timeline."""
+    """A locked table, which no other process changes: its current properties and timeline."""
 
     storage: Storage
     clock: Clock
@@ -70,7 +70,7 @@ class TableHold:
         return HeartbeatOptions.of(self.config.properties)
 
     def refresh(self) -> None:
-        """Reload the table, after checking that the lock is still ours."""
+        """Reload the table, after checking that we still hold the lock."""
         self.lock.check()
         self.config = load_config(self.storage)
         self.snapshot = load_snapshot(self.storage, self.config, commits=self.snapshot.commits)
@@ -80,7 +80,7 @@ class TableHold:
         return next_instant(self.clock.now_ms(), self.config.zone, self.timeline.last_instant)
 
     def request(self, action: Action, plan: bytes = b"") -> TimelineInstant:
-        """Put a new instant on the timeline."""
+        """Add a requested instant to the timeline, and return it."""
         requested = self.next_instant()
         try:
             instant = self.active.create_requested(action, requested, plan)
@@ -110,7 +110,7 @@ class TableHold:
         try:
             self.active.complete(instant.plan_action, instant.requested, completion, content)
         except LakebedError:
-            # A put that timed out may have taken effect; only the timeline can tell.
+            # A put that timed out may have taken effect: the timeline decides.
             found = self.active.load().find(instant.requested, instant.plan_action)
             if found is None or found.completion != completion:
                 raise
@@ -119,7 +119,7 @@ class TableHold:
         return completion
 
     def _note(self, changed: TimelineInstant) -> None:
-        """Record an instant's new state in our copy of the timeline."""
+        """Update an instant in our copy of the timeline."""
         key = changed.requested, changed.plan_action
         others = (i for i in self.timeline.instants if (i.requested, i.plan_action) != key)
         instants = sorted([*others, changed], key=lambda instant: instant.requested)
@@ -127,7 +127,7 @@ class TableHold:
         self.snapshot = Snapshot(self.storage, self.config, timeline, self.snapshot.commits)
 
     def retire_metadata_table(self) -> None:
-        """Retire Hudi's metadata table, if there is one: a change would make it stale."""
+        """Retire Hudi's metadata table if there is one, because our change would make it stale."""
         if not must_retire(self.storage, self.config):
             return
         for instant in self.timeline.pending():
@@ -155,14 +155,13 @@ def hold_table(
 ) -> Iterator[TableHold]:
     """Hold the table's lock; with `clear`, first roll back the pending instants of dead writers.
 
-    Hudi's metadata table is retired first, unless the caller does it later (`retires`). Raises an
-    error if the metadata table holds an index that a user requested, unless the caller allows
-    dropping the index.
+    Hudi's metadata table is retired first, unless `retires` is false. If it holds an index that a
+    user requested, this raises an error unless `gives_up_indexes` is set.
     """
     config = load_config(storage)
     check_writable(config, gives_up_indexes=gives_up_indexes)
     with table_lock(storage, config.properties).hold(clock, wait_seconds) as lock:
-        # Other writers may have changed the properties meanwhile.
+        # Another writer may have changed the properties before we got the lock.
         config = load_config(storage)
         check_writable(config, gives_up_indexes=gives_up_indexes)
         snapshot = load_snapshot(storage, config, commits=commits)
@@ -182,8 +181,8 @@ def _clear_the_way(hold: TableHold) -> None:
     for instant in hold.timeline.pending():
         if instant.action in _BLOCKING:
             raise UnfinishedError(
-                f"{hold.storage.url}: {instant.action} {instant.requested} is pending: its process did "
-                "not complete it"
+                f"{hold.storage.url}: {instant.action} {instant.requested} is pending: the process "
+                "that started it did not complete it"
             )
         if hold.is_alive(instant):
             live.add(instant.requested)
@@ -206,7 +205,7 @@ def _clear_the_way(hold: TableHold) -> None:
 
 
 def _is_our_clustering(hold: TableHold, instant: TimelineInstant) -> bool:
-    """Return whether a pending instant is our own clustering, which no other process resumes."""
+    """Return whether a pending instant is our own clustering, which no process resumes."""
     if instant.action is not Action.CLUSTERING:
         return False
     name = instant.name_of(State.REQUESTED).encode()

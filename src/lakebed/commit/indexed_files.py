@@ -1,7 +1,7 @@
-"""Keeps the file index up to date: a run for each large commit, written right after the commit.
+"""Keep the file index up to date: each large commit gets a run right after it completes.
 
-A crash in between leaves a commit without a run, and so do other engines. Readers then use the
-commit itself, and the next writer that has to read it writes its run.
+A crash in between, or another engine, leaves a commit without a run. Readers then use the commit
+itself, and the next writer that has to read it writes its run.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from lakebed.table.files.file_index import FILES_FOLDER, count_files, write_run
 
 
 def index_files(hold: TableHold, instant: Instant, metadata: CommitMetadata) -> None:
-    """Write the run of a commit that has just completed, and the missing runs of earlier commits."""
+    """Write the run of a commit that has just completed, and missing runs of earlier commits."""
     least = FILE_INDEX_MIN_FILES.value(hold.config.properties)
     done = hold.timeline.completed(instant)
     if done is not None and count_files(metadata) >= least:
@@ -25,7 +25,7 @@ def index_files(hold: TableHold, instant: Instant, metadata: CommitMetadata) -> 
 
 
 def delete_runs(hold: TableHold, instants: Iterable[Instant]) -> None:
-    """Delete the runs of instants that are no longer on the active timeline."""
+    """Delete the runs of the given instants, which are no longer on the active timeline."""
     gone = frozenset(instants)
     for name in hold.storage.names(FILES_FOLDER):
         if name.partition("_")[0] in gone:

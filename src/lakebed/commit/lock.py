@@ -1,8 +1,8 @@
-"""One writer at a time: the table lock, which Hudi's writers use too.
+"""The table lock, which admits one writer at a time, including Hudi's writers.
 
 On local disk it is the file of Hudi's FileSystemBasedLockProvider (`commit.file_lock`), on object
 stores the file of its StorageBasedLockProvider (`commit.storage_lock`). A table in memory belongs
-to one process, so a lock within that process is enough.
+to one process, for which a lock in memory suffices.
 """
 
 import threading
@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.05
 LOCK_WAIT_SECONDS = 60.0
 """Lock timeout before any work has started."""
 LOCK_WAIT_AT_END_SECONDS = 600.0
-"""Lock timeout when work would be lost."""
+"""Lock timeout when work that is done would be lost."""
 
 _PROVIDER = "hoodie.write.lock.provider"
 _FOLDER = "hoodie.write.lock.filesystem.path"
@@ -37,13 +37,13 @@ class HeldLock(Protocol):
     def check(self) -> None:
         """Raise ConflictError unless we still hold the lock; call this before irreversible steps.
 
-        A lock file can be lost to other writers if storage or this process was suspended.
+        A lock can be lost if storage or this process was suspended.
         """
         ...
 
 
 class TableLock(Protocol):
-    """Keeps other writers out of one table."""
+    """A lock that keeps other writers out of one table."""
 
     def hold(self, clock: Clock, wait_seconds: float) -> AbstractContextManager[HeldLock]:
         """Hold the lock; raise LockedError if it does not become free in time."""
@@ -52,7 +52,7 @@ class TableLock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeptLock:
-    """A lock that is held for as long as this process lives."""
+    """A lock that cannot be lost while this process lives."""
 
     def check(self) -> None:
         """Do nothing: this lock cannot be lost."""
@@ -60,7 +60,7 @@ class KeptLock:
 
 @dataclass(frozen=True, slots=True)
 class InProcessLock:
-    """Excludes other threads of this process that use the same table address."""
+    """Excludes other threads of this process that write to the same table URL."""
 
     url: str
 
@@ -90,8 +90,8 @@ _registry: dict[str, threading.Lock] = {}
 def table_lock(storage: Storage, properties: Mapping[str, str] | None = None) -> TableLock:
     """Return the lock for the table's storage and properties.
 
-    Raises UnsupportedError if the configured lock provider does not match the storage: its writers
-    would not see our lock.
+    Raises UnsupportedError if the configured lock provider does not fit the storage: writers that
+    use it would not see our lock.
     """
     options = lock_options(properties or {})
     path, guard = storage.local_path(DISK_LOCK_PATH), storage.local_path(GUARD_PATH)
@@ -111,16 +111,16 @@ def lock_options(properties: Mapping[str, str]) -> LockOptions:
     provider = properties.get(_PROVIDER, "").strip()
     if provider and provider not in LOCK_PROVIDERS:
         raise UnsupportedError(
-            f"{_PROVIDER}={provider}: this release does not take that lock, and could write at the same "
-            f"time as one that does; expected one of {', '.join(LOCK_PROVIDERS)}"
+            f"{_PROVIDER}={provider}: this release does not take that lock, and could write at the "
+            f"same time as a writer that holds it; expected one of {', '.join(LOCK_PROVIDERS)}"
         )
     options = LockOptions.of(properties)
     validity, renew = options.validity_seconds, options.renew_seconds
     if renew < 1 or validity < 10 * renew:
         raise OptionError(
             f"options hoodie.write.lock.storage.validity.timeout.secs={validity} and "
-            f"hoodie.write.lock.storage.renew.interval.secs={renew}: expected a renewal every second "
-            "or more, and a validity of ten times that or more"
+            f"hoodie.write.lock.storage.renew.interval.secs={renew}: expected 1 s or more, "
+            "and a validity of ten times that or more"
         )
     return replace(options, folder=_folder(options.folder))
 
@@ -128,8 +128,8 @@ def lock_options(properties: Mapping[str, str]) -> LockOptions:
 def _expect(options: LockOptions, fitting: str, storage: Storage) -> None:
     if options.provider and not options.provider.endswith(f".{fitting}"):
         raise UnsupportedError(
-            f"{storage.url}: {_PROVIDER}={options.provider} would not keep out the other writers of "
-            f"a table here; expected {options.provider.rpartition('.')[0]}.{fitting}"
+            f"{storage.url}: {_PROVIDER}={options.provider} does not lock out other writers of a "
+            f"table here; expected {options.provider.rpartition('.')[0]}.{fitting}"
         )
 
 
@@ -139,5 +139,5 @@ def _folder(text: str) -> str:
     scheme, authority, path = parse_location(text)
     absolute = text.startswith(("/", "file:/"))
     if not absolute or scheme != "file" or authority not in ("", "localhost"):
-        raise OptionError(f"option {_FOLDER}={text}: expected a full path on a local disk")
+        raise OptionError(f"option {_FOLDER}={text}: expected an absolute path on a local disk")
     return f"/{path}"

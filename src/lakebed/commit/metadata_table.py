@@ -1,9 +1,9 @@
-"""Hudi's metadata table, `.hoodie/metadata`: Lakebed does not maintain it, so a change retires it.
+"""Hudi's metadata table, `.hoodie/metadata`, which Lakebed retires because it does not maintain it.
 
-Readers that use it take the list of files from its `files` partition and see no other files. As
+Readers that use it take the list of files from its `files` partition, and see no other files. As
 Hudi's own writers do when the metadata table is disabled, the properties are cleared first and then
-the folder is deleted: a crash in between leaves a table that every reader lists by itself. Hudi's
-next writer builds a new metadata table.
+the folder is deleted: a crash in between leaves a table whose files every reader lists. Hudi's next
+writer builds a new metadata table.
 """
 
 import logging
@@ -21,12 +21,12 @@ from lakebed.timeline.timeline import Timeline
 log = logging.getLogger(__name__)
 
 METADATA_FOLDER = ".hoodie/metadata"
-# Deleted last: as long as it exists, the rest must still be deleted.
+# Deleted last: while it exists, other files may be left to delete.
 _PROPERTIES = f"{METADATA_FOLDER}/.hoodie/hoodie.properties"
 
 
 def check_indexing(url: str, timeline: Timeline) -> None:
-    """Raise an error if Hudi is building an index of the table: it would miss our rows."""
+    """Raise an error if Hudi is building an index of the table, which would miss our rows."""
     for instant in timeline.pending(Action.INDEXING):
         raise ConflictError(
             f"{url}: indexing {instant.requested} is pending: Hudi is building an index in the "
@@ -35,12 +35,12 @@ def check_indexing(url: str, timeline: Timeline) -> None:
 
 
 def is_of_another_engine(storage: Storage, instant: str) -> bool:
-    """Return whether a live instant's heartbeat is another engine's: ours name their process."""
+    """Return whether the heartbeat of a live instant is another engine's."""
     return read_beat(storage, heartbeat_path(instant)) is None
 
 
 def refuse_writer(url: str, action: str, instant: str) -> LockedError:
-    """Return the error for a writer of another engine, which relies on the metadata table."""
+    """Return the error for a live writer of another engine, which may use the metadata table."""
     return LockedError(
         f"{url}: {action} {instant} is pending with a heartbeat of another engine, whose writer may "
         "still use Hudi's metadata table, which we would retire; try again when it has ended"
@@ -48,15 +48,15 @@ def refuse_writer(url: str, action: str, instant: str) -> LockedError:
 
 
 def must_retire(storage: Storage, config: TableConfig) -> bool:
-    """Return whether there is a metadata table, or leftovers of one that was retired."""
+    """Return whether there is a metadata table, or what is left of a retired one."""
     if metadata_partitions(config) or metadata_partitions(config, BEING_BUILT):
         return True
-    # Only a table that once had a metadata table needs checking; our tables never refer to one.
+    # The properties of a table that never had a metadata table lack this entry.
     return LIVE in config.properties and _is_there(storage)
 
 
 def retire(storage: Storage, config: TableConfig) -> TableConfig:
-    """Retire the metadata table and delete it; the caller holds the table's lock."""
+    """Disable the metadata table and delete it; the caller holds the table's lock."""
     named = metadata_partitions(config)
     if named or metadata_partitions(config, BEING_BUILT):
         log.info(
@@ -65,7 +65,7 @@ def retire(storage: Storage, config: TableConfig) -> TableConfig:
             storage.url,
             ", ".join(named),
         )
-        # The values are empty, as Hudi leaves them; its index definitions stay as well.
+        # Like Hudi, leave the properties with empty values, and keep the index definitions.
         config = update_properties(storage, {LIVE: "", BEING_BUILT: ""})
     for entry in list(storage.list(METADATA_FOLDER)):
         if entry.path != _PROPERTIES:

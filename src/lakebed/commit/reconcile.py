@@ -1,4 +1,4 @@
-"""Deletes files that the commit of their instant does not list: leftovers of task attempts."""
+"""Delete files that the commit of their instant does not list, left by failed task attempts."""
 
 import logging
 from collections.abc import Iterable, Set
@@ -15,8 +15,8 @@ def delete_unnamed(
 ) -> list[str]:
     """Delete the files of `instant` in `partitions` that are not `named`; return their paths.
 
-    Hudi's readers use every file whose name has a completed instant, so this is done right before
-    the instant completes.
+    This runs right before the instant completes, because Hudi's readers use every file whose name
+    has a completed instant.
     """
     gone = []
     for partition in sorted(set(partitions)):
@@ -25,7 +25,7 @@ def delete_unnamed(
             path = join_path(partition, text)
             if name is None or name.instant != instant or path in named:
                 continue
-            log.warning("%s: left by a task attempt that does not count", path)
+            log.warning("%s: deleting a file that a superseded task attempt left", path)
             storage.delete(path)
             gone.append(path)
     return gone

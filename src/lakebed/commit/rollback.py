@@ -1,7 +1,7 @@
-"""Rolls back an instant that never completed.
+"""Roll back an instant that never completed.
 
-Data files are deleted first and the pending instant last: a crash in between leaves an instant that
-the next writer rolls back again.
+Data files are deleted first and the pending instant last, so that after a crash in between, the
+next writer rolls the instant back again.
 """
 
 from collections.abc import Set
@@ -20,12 +20,12 @@ SIDE_FOLDER = ".hoodie/lakebed"
 
 
 def temp_path(instant: str, name: str) -> str:
-    """Return the path of a temporary run of an instant, which readers ignore."""
+    """Return the path of a temporary run of an instant; readers ignore such files."""
     return f"{TEMP_FOLDER}/{instant}-{name}.arrow"
 
 
 def delete_temp(storage: Storage, instant: str = "", *, keep: Set[str] = frozenset()) -> None:
-    """Delete an instant's temporary runs; without `instant`, all runs except those of `keep`."""
+    """Delete the temporary runs of `instant`, or of all instants that are not in `keep`."""
     for name in storage.names(TEMP_FOLDER):
         if name.startswith(instant) and name.partition("-")[0] not in keep:
             storage.delete(f"{TEMP_FOLDER}/{name}")
@@ -34,9 +34,8 @@ def delete_temp(storage: Storage, instant: str = "", *, keep: Set[str] = frozens
 def roll_back(storage: Storage, active: ActiveTimeline, instant: TimelineInstant) -> None:
     """Delete every file of the pending `instant`, then the instant itself.
 
-    The heartbeat is deleted first, so that its tasks can close no more files; and the files are
-    listed once more, since a task that was about to close a file may have seen the heartbeat just
-    before it was deleted.
+    The heartbeat is deleted first, so that tasks stop closing files. Files are listed a second
+    time, because a task may have seen the heartbeat just before it was deleted.
     """
     storage.delete(heartbeat_path(instant.requested))
     delete_files_of(storage, instant.requested)
@@ -47,7 +46,7 @@ def roll_back(storage: Storage, active: ActiveTimeline, instant: TimelineInstant
 
 
 def delete_files_of(storage: Storage, instant: str) -> list[str]:
-    """Delete every file whose name has `instant`; return the paths of data files."""
+    """Delete every file whose name has `instant`; return the paths of the data files."""
     gone = files_by_instant(storage, {instant})[instant]
     for path in gone:
         storage.delete(path)
@@ -66,17 +65,17 @@ def files_by_instant(storage: Storage, instants: Set[Instant]) -> dict[Instant, 
 
 
 def side_path(folder: str, instant: str, name: str) -> str:
-    """Return the path, in a folder of `.hoodie/lakebed`, of an instant's file that is not a data file."""
+    """Return the path of a file of an instant in `folder` that is not a data file."""
     return f"{SIDE_FOLDER}/{folder}/{instant}_{name}"
 
 
 def is_side_path(path: str) -> bool:
-    """Return whether `path` is a path made by `side_path`."""
+    """Return whether `path` was returned by `side_path`."""
     return path.startswith(f"{SIDE_FOLDER}/")
 
 
 def delete_side_files(storage: Storage, instant: str) -> None:
-    """Delete the files whose paths `side_path` returned for an instant."""
+    """Delete the files of an instant whose paths come from `side_path`."""
     for entry in list(storage.list(SIDE_FOLDER)):
         if entry.path.rpartition("/")[2].startswith(f"{instant}_"):
             storage.delete(entry.path)

@@ -1,8 +1,8 @@
 """One writer at a time on an object store: a lock file that its owner keeps renewing.
 
-The file and the rules are those of Hudi's StorageBasedLockProvider, so its writers and ours exclude
-each other. Only conditional writes move the file from one owner to the next; clocks only decide
-when a silent owner is considered dead.
+The file and the rules are those of Hudi's StorageBasedLockProvider, so Hudi's writers and ours
+exclude each other. Only conditional writes pass the file from one owner to the next; clocks only
+decide when an owner that stopped renewing is considered dead.
 """
 
 import logging
@@ -36,7 +36,7 @@ _POLL_SECONDS = 0.2
 class StorageLock:
     """Excludes every writer that uses the same lock file, on any machine.
 
-    A writer that dies while holding the lock keeps others out until its validity has expired.
+    If the holder dies, other writers wait until the lock's validity has expired.
     """
 
     storage: Storage
@@ -54,7 +54,7 @@ class StorageLock:
             held.release()
 
     def _acquire(self, clock: Clock, wait_seconds: float) -> "HeldStorageLock":
-        # A new owner for each hold: two threads of one process are two writers.
+        # Each hold has its own owner id: two threads of one process are two writers.
         owner = clock.new_uuid()
         deadline = clock.now_ms() + wait_seconds * 1000
         while True:
@@ -64,8 +64,8 @@ class StorageLock:
             if clock.now_ms() >= deadline:
                 raise LockedError(
                     f"{_name(self.storage)}: another writer has held the table for "
-                    f"{wait_seconds:g} s ({_describe(holder)}); retry when it is done, or when "
-                    "that time has passed if it is dead"
+                    f"{wait_seconds:g} s ({_describe(holder)}); retry when it is done or, if "
+                    "it is dead, when its validity has expired"
                 )
             clock.sleep(_POLL_SECONDS)
 
@@ -103,7 +103,7 @@ class HeldStorageLock:
         self._validity_ms = validity_ms
         self._lock = lock
         self._etag = etag
-        self._guard = threading.Lock()  # guards both fields above, and the file while it is ours
+        self._guard = threading.Lock()  # guards the two fields above, and the file while it is ours
         self._released = threading.Event()
         self._renewer: threading.Thread | None = None
 
@@ -115,22 +115,21 @@ class HeldStorageLock:
         self._renewer.start()
 
     def check(self) -> None:
-        """Raise ConflictError unless we hold the lock and it stays valid for some time.
+        """Raise ConflictError unless we hold the lock; renew it if half of its validity has passed.
 
-        The store, not the clock, decides who holds the table: a process that was suspended for too
-        long sees its successor. With less than half of the validity left, the lock is also renewed.
+        The store decides who holds the lock, not the clock: a process that was suspended for too
+        long finds the file of its successor.
         """
         with self._guard:
             left_ms = self._lock.valid_until_ms - self._clock.now_ms()
-            # Stores allow about one write per second to an object, so the lock is renewed only if
-            # needed.
+            # Stores allow about one write per second to an object: renew only when necessary.
             if left_ms * 2 < self._validity_ms or self._present_etag() != self._etag:
                 self._write(expired=False)
 
     def renew(self) -> None:
         """Extend the lock by its full validity period; raise ConflictError if it is no longer ours.
 
-        An expired lock that no other writer has taken is ours again.
+        An expired lock that no other writer has taken is renewed as well.
         """
         with self._guard:
             self._write(expired=False)
@@ -144,7 +143,7 @@ class HeldStorageLock:
             with self._guard:
                 self._write(expired=True)
         except LakebedError:
-            # The write under the lock is committed or rolled back; nothing is left to protect.
+            # The write under the lock is already committed or rolled back.
             log.warning("%s: could not be released", _name(self._storage), exc_info=True)
 
     def _renew(self, renew_seconds: float) -> None:
@@ -152,7 +151,7 @@ class HeldStorageLock:
             try:
                 self.renew()
             except ConflictError:
-                # The writer notices in its own `check`, before it completes.
+                # The writer's own `check` fails before it completes.
                 log.exception("%s: lost to another writer", _name(self._storage))
                 return
             except LakebedError:
@@ -175,7 +174,7 @@ class HeldStorageLock:
         if expired:
             lock = replace(self._lock, expired=True)
         else:
-            # S3 derives the tag from the content: equal bytes would not show who wrote last.
+            # S3 derives the tag from the content, so equal bytes would have equal tags.
             after = self._lock.valid_until_ms + 1
             lock = replace(
                 self._lock, valid_until_ms=max(self._clock.now_ms() + self._validity_ms, after)
@@ -184,7 +183,7 @@ class HeldStorageLock:
         self._lock = lock
 
     def _find_own(self) -> None:
-        """Accept the file as it is if we wrote it: the response to a renewal may have been lost."""
+        """Adopt the stored file if we wrote it: the response to a renewal may have been lost."""
         found = _read(self._storage)
         if found is None or found[1].owner != self._lock.owner:
             raise ConflictError(
@@ -197,8 +196,8 @@ class HeldStorageLock:
 def _read(storage: Storage) -> tuple[str, LockFile] | None:
     """Return the tag and the content of the lock file, or None if there is none.
 
-    The tag is read first: if the content is newer than its tag, the write that is conditional on
-    the tag fails; if the content were older, that write would take the lock from a live owner.
+    The tag is read first. If the content is newer than the tag, a write conditional on the tag
+    fails; with an older content, the write could take the lock from a live owner.
     """
     try:
         etag = storage.head(LOCK_FILE_PATH).etag

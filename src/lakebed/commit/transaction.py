@@ -1,7 +1,7 @@
-"""One write, all or nothing: start, write, check for conflicts, complete.
+"""One atomic write: start, write, check for conflicts, complete.
 
 A single writer holds the table's lock from start to end. With several writers, the lock is held
-only to start and to complete, and the commits completed meanwhile decide whether the write may
+only to start and to complete, and the commits completed in between decide whether the write may
 complete.
 """
 
@@ -39,7 +39,7 @@ _CHANGES = COMMIT_ACTIONS | {Action.CLUSTERING, Action.ROLLBACK, Action.RESTORE}
 
 @dataclass(slots=True)
 class Transaction(Attempt):
-    """A write that has started: its instant, and the table as it was at the start."""
+    """A write that has started: its instant, and the table as of its start."""
 
     def commit(
         self,
@@ -52,7 +52,7 @@ class Transaction(Attempt):
     ) -> Instant:
         """Complete the write unless it conflicts with another; return its completion time.
 
-        `looked`, `blind` and `reads` describe what the write depends on; see `Footprint`.
+        `looked`, `blind` and `reads` describe the rows that the write has read; see `Footprint`.
         """
 
         def check(hold: TableHold) -> None:
@@ -85,7 +85,7 @@ class Transaction(Attempt):
             )
 
     def _undone(self, timeline: Timeline) -> str | None:
-        """Return a message if a commit that we built on no longer exists; None otherwise."""
+        """Return a message if a commit that existed at our start was rolled back, or None."""
         there = {instant.requested for instant in timeline.commits}
         for instant in self.snapshot.timeline.commits:
             if instant.requested not in there and not timeline.is_archived(instant.requested):
@@ -93,16 +93,16 @@ class Transaction(Attempt):
         return None
 
     def _unlocked(self, timeline: Timeline) -> str | None:
-        """Return a message if an instant was started although we hold the lock; None otherwise."""
+        """Return a message if an instant was started while we held the lock, or None."""
         before = {(i.requested, i.action) for i in self.snapshot.timeline.instants}
         before.add((self.instant.requested, self.instant.action))
         for instant in timeline.instants:
             if instant.action in _CHANGES and (instant.requested, instant.action) not in before:
-                return f"{instant.action} {instant.requested} was begun without the table's lock"
+                return f"{instant.action} {instant.requested} was started without the table's lock"
         return None
 
     def _met(self, hold: TableHold, ours: Footprint) -> str | None:
-        """Return why a newer commit or a pending plan conflicts with ours; None if none does."""
+        """Return why a newer commit or a pending plan conflicts with ours, or None."""
         known = {instant.requested for instant in self.snapshot.timeline.commits}
         others = [i for i in hold.timeline.commits if i.requested not in known]
         return find_conflict(
@@ -113,7 +113,7 @@ class Transaction(Attempt):
         )
 
     def _columns(self, hold: TableHold, metadata: CommitMetadata) -> str | None:
-        """Return a message if the columns changed and this write lacks the change, or None."""
+        """Return a message if the table's columns changed and this write lacks the change."""
         if hold.snapshot.column_groups != self.snapshot.column_groups:
             return "the table's column groups changed"
         now, ours = hold.snapshot.schema_text, (metadata.extra_metadata or {}).get("schema")
@@ -122,7 +122,7 @@ class Transaction(Attempt):
         return "the table's columns changed"
 
     def _planned_before_drop(self, hold: TableHold) -> str | None:
-        """Return a message if this drops a column group whose keys a pending compaction needs."""
+        """Return a message if a pending compaction may need a column group that this drops."""
         requested = self.instant.requested
         if all(group.until != requested for group in hold.config.column_groups):
             return None
@@ -130,10 +130,11 @@ class Transaction(Attempt):
         return f"{pending[0].plan_action} {pending[0].requested} is pending" if pending else None
 
     def _torn(self, hold: TableHold, ours: Footprint) -> str | None:
-        """Return a message if a newer compaction divides the column groups of this write.
+        """Return a message if a newer compaction separates this write's column groups, or None.
 
-        In a group that was compacted since this write began, its rows come on top of the result; in
-        the others they are ordered by instant. So one part could win and another lose.
+        In a group that was compacted since this write started, its rows are newer than the
+        compacted base file; in other groups, instants decide. So the write could win in one and
+        lose in another.
         """
         free = hold.config.concurrency is ConcurrencyMode.NON_BLOCKING
         if not (free and hold.snapshot.column_groups):
@@ -148,7 +149,7 @@ class Transaction(Attempt):
         return f"a compaction of some column groups of file group {torn.file_id} is newer"
 
     def _newer_compactions(self, hold: TableHold) -> dict[FileGroupId, set[str]]:
-        """Return the full compactions that were planned since this write began, by file group."""
+        """Return the full compactions that were planned after this write started, by file group."""
         newer: dict[FileGroupId, set[str]] = defaultdict(set)
         for planned in planned_groups(hold.active, hold.timeline, Action.COMPACTION):
             if planned.is_full and planned.instant.requested > self.instant.requested:
@@ -170,13 +171,13 @@ def _footprint(hold: TableHold, instant: TimelineInstant) -> Footprint:
 
 
 def _planned(hold: TableHold) -> dict[FileGroupId, str]:
-    """Return the places in pending plans of table services, each with its plan."""
+    """Return the places in pending plans of table services, each with a name for its plan."""
     found: dict[FileGroupId, str] = {}
     for planned in planned_groups(hold.active, hold.timeline):
         group = planned.group
         if group.file_id in hold.snapshot.replaced.get(group.partition, frozenset()):
-            continue  # replaced since: a new file group of the bucket is not in the plan
-        # An older Hudi plans a clustering as a replacecommit.
+            continue  # the plan does not contain the bucket's new file group
+        # Older versions of Hudi plan a clustering as a replacecommit.
         rewrites = planned.instant.plan_action is Action.REPLACECOMMIT
         action = Action.CLUSTERING if rewrites else planned.instant.plan_action
         found[group_place(hold.config.index, group)] = f"{action} {planned.instant.requested}"
@@ -194,7 +195,7 @@ def begin(
 ) -> Iterator[Transaction]:
     """Start a write; roll it back unless it completes.
 
-    A write that `replaces` file groups is a replacecommit.
+    With `replaces`, the write is a replacecommit, which can replace file groups.
     """
     with ExitStack() as held:
         hold = held.enter_context(
@@ -217,7 +218,7 @@ def begin(
 
 def _request(hold: TableHold, *, replaces: bool) -> TimelineInstant:
     if replaces:
-        # Hudi reads the plan of a replacecommit, which is empty for a write.
+        # Hudi expects a plan for a replacecommit; that of a write is empty.
         return hold.request(Action.REPLACECOMMIT, encode_plan(PlanKind.REQUESTED_REPLACE, {}))
     on_write = hold.config.table_type is TableType.COPY_ON_WRITE
     return hold.request(Action.COMMIT if on_write else Action.DELTACOMMIT)

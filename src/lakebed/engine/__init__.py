@@ -1,5 +1,5 @@
 """The engine in this process, on Arrow alone.
 
-Owns the in-process Executor and the way from an Arrow stream to a commit and from a snapshot to a
-RecordBatchReader. Must not know Spark.
+This layer owns the in-process executor, writes Arrow streams as commits, and reads snapshots as
+streams. It does not know Spark.
 """

@@ -1,4 +1,4 @@
-"""The in-process engine behind the public API: it writes Arrow streams, and reads scans as streams."""
+"""The in-process engine: writes Arrow streams, and reads scans as Arrow streams."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,17 +22,17 @@ from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Staged, stage_runs
 
 _BATCH_ROWS = 65_536
-# Smaller scans are read before threads would have started.
+# Reading a smaller scan takes less time than starting threads.
 PARALLEL_BYTES = 8 << 20
 
 
 class ArrowEngine:
-    """Runs everything in this process, on Arrow."""
+    """Runs reads, writes and tasks in this process, on Arrow."""
 
     executor: Executor = LocalExecutor()
 
     def schema(self, schema: object) -> pa.Schema:
-        """Return the given columns as an Arrow schema."""
+        """Return the schema that the caller gave, as an Arrow schema, DDL string or Arrow data."""
         found = given_schema(schema)
         if found is not None:
             return found
@@ -42,7 +42,7 @@ class ArrowEngine:
         )
 
     def source(self, data: object) -> Source:
-        """Return the columns of `data` and a source that stages its rows."""
+        """Return a source that stages the rows of `data`."""
         if isinstance(data, (pa.Table, pa.RecordBatch)):
             return Source(
                 without_pandas_index(data.schema),
@@ -53,7 +53,7 @@ class ArrowEngine:
         return Source(stream.schema, lambda spec, _: stage_stream(stream, spec))
 
     def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
-        """Return a source that stages the rows of a scan of the table as of the start of the write."""
+        """Return a source that stages the rows of a scan, planned when the write begins."""
         return Source(
             schema,
             lambda spec, snapshot: stage_stream(self.read(scan(snapshot)), spec),
@@ -62,7 +62,7 @@ class ArrowEngine:
         )
 
     def read(self, scan: Scan, cache: SourceCache | None = None) -> pa.RecordBatchReader:
-        """Return the rows of `scan` as a stream; footers that a lookup needs are kept in `cache`."""
+        """Return the rows of `scan` as a stream; a lookup keeps file footers in `cache`."""
         return read_stream(scan, self._threads, cache=cache)
 
     def collected(self, rows: pa.RecordBatchReader) -> pa.Table:
@@ -79,7 +79,7 @@ class ArrowEngine:
 
     @property
     def _threads(self) -> int:
-        """Return how many threads may read: as many as run tasks."""
+        """Return the number of threads for reads: that of the executor's tasks."""
         return self.executor.threads if isinstance(self.executor, LocalExecutor) else 1
 
 
@@ -91,8 +91,8 @@ def read_stream(
 ) -> pa.RecordBatchReader:
     """Return the rows of `scan` as a stream; files are opened as the stream is read.
 
-    Large scans are read by several threads: slices arrive as they become ready, the rows of each
-    slice together and in order.
+    Several threads read a large scan: slices arrive in any order, but the rows of a slice arrive
+    together and in order.
     """
     find = None if cache is None or not scan.is_lookup else _kept_sources(scan, cache)
     scan.check_readable(find)
@@ -163,9 +163,9 @@ def _stream(data: object) -> pa.RecordBatchReader:
 def stage_stream(stream: pa.RecordBatchReader, spec: WriteSpec) -> list[Staged]:
     """Write the rows of `stream` as sorted runs.
 
-    One task writes all rows, so their order is the order of arrival, for logs too. With a custom
-    merger a key may occur several times in a run, which a log does not allow: runs are merged
-    first.
+    One task writes all rows, so runs preserve the order of arrival. Rows go directly to logs only
+    if the merge is associative and rows are complete; otherwise to temporary runs, which are merged
+    before they become logs, because a log holds each key once.
     """
     policy = LogPolicy(
         spec.appends_logs and spec.rule.is_associative and not spec.is_partial, alone=True
@@ -174,7 +174,7 @@ def stage_stream(stream: pa.RecordBatchReader, spec: WriteSpec) -> list[Staged]:
 
 
 def _bounded(stream: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Split large batches: a whole table passed as one batch must not become one flush."""
+    """Split large batches, so that a table passed as one batch is not sorted as a whole."""
     for batch in stream:
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             yield batch.slice(start, _BATCH_ROWS)

@@ -1,4 +1,4 @@
-"""Reads several streams at once with threads of this process, with a bound on buffered items."""
+"""Read several streams at once with threads of this process, with a bound on buffered items."""
 
 import threading
 from collections import deque
@@ -14,9 +14,9 @@ _HELD_PER_THREAD = 2
 def read_parallel(opens: Sequence[Callable[[], Iterator[T]]], threads: int) -> Iterator[T]:
     """Yield the items of all streams as they become ready; the items of one stream stay in order.
 
-    Each of `opens` opens a stream. One thread reads a stream from start to end, in the order given;
-    no thread is ahead of the caller by more than a few items. Threads end when the caller has read
-    everything, when a stream fails, and when the caller drops this iterator.
+    Each of `opens` opens a stream, which one thread reads to its end; streams are started in the
+    given order. Buffered items are limited to a few per thread. The threads end when all items are
+    read, when a stream fails, or when the caller drops this iterator.
     """
     if threads <= 1 or len(opens) <= 1:
         for open_ in opens:
@@ -47,7 +47,7 @@ class _Readers(Generic[T]):
             thread.start()
 
     def items(self) -> Iterator[T]:
-        """Yield items until every stream has ended; raise the first failure."""
+        """Yield items until every stream has ended; raise the first error of a stream."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._ready or self._failure or not self._running)
@@ -60,7 +60,7 @@ class _Readers(Generic[T]):
             yield item
 
     def stop(self) -> None:
-        """Stop the threads and wait for them; buffered items are dropped."""
+        """Stop the threads, wait for them, and drop buffered items."""
         with self._changed:
             self._stopped = True
             self._ready.clear()
@@ -87,7 +87,7 @@ class _Readers(Generic[T]):
             return self._waiting.popleft() if self._waiting and not self._stopped else None
 
     def _put(self, item: T) -> bool:
-        """Put an item into the queue once there is room; return False if the reader has stopped."""
+        """Add an item to the queue once there is room; return False if the reader was stopped."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._ready) < self._room or self._stopped)
             if self._stopped:

@@ -1,7 +1,7 @@
 """Arithmetic as in Spark's ANSI mode: exact integers and decimals, or an error.
 
-Both operands have the same type (decimals each have their own); that type and the type of the
-result are determined when a predicate is bound.
+Both operands have the same type, except that decimals may differ in precision and scale. Binding
+determines the types of operands and results.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def combine(sign: str, left: Data, right: Data, kind: pa.DataType) -> Values:
 
 
 def divide(left: Data, right: Data, kind: pa.DataType) -> Values:
-    """Return the quotient, a double or a decimal of type `kind`."""
+    """Return the quotient as a double or a decimal of type `kind`."""
     right, zeros = _without_zeros(left, right)
     if is_real(kind):
         return Values(pc.divide(left, right), *zeros)
@@ -53,22 +53,22 @@ def divide(left: Data, right: Data, kind: pa.DataType) -> Values:
     digits, more = left.type.precision + places, left.type.scale + places
     numerator = unscaled(pc.cast(left, pa.decimal256(WIDEST, more)), digits)
     denominator = unscaled(widen(right), right.type.precision)
-    # Truncate to one digit more than is kept: rounding half up needs no more.
+    # Rounding half up needs only one digit more than the result keeps.
     whole = truncate(_wide(pc.divide(numerator, denominator)))
     found = fit(scaled(whole, more - right.type.scale), kind)
     return found.with_errors(zeros)
 
 
 def quotient_places(left: pa.DataType, right: pa.DataType, kind: pa.DataType) -> int:
-    """Return how many digits to append to a dividend for a quotient of type `kind`."""
+    """Return the number of digits to append to a dividend for a quotient of type `kind`."""
     return int(max(0, kind.scale + 1 + right.scale - left.scale))
 
 
 def is_quotient_exact(left: pa.DataType, right: pa.DataType, kind: pa.DataType) -> bool:
-    """Return whether a quotient fits into 256 bits, and is the same if rounded only once.
+    """Return whether a quotient can be computed in 256 bits with the same result as in Spark.
 
-    Spark first rounds a quotient to 38 fractional digits, which affects the result only if the
-    divisor has about as many fractional digits.
+    Spark rounds twice, first to 38 fractional digits. That changes the result only if the divisor
+    has about as many fractional digits.
     """
     digits = left.precision + quotient_places(left, right, kind)
     fits = digits + right.precision + 1 <= WIDEST
@@ -83,7 +83,7 @@ def is_remainder_exact(left: pa.DataType, right: pa.DataType) -> bool:
 
 
 def divide_whole(left: Data, right: Data) -> Values:
-    """Return the quotient of two 64-bit integers without its fraction."""
+    """Return the quotient of two 64-bit integers, truncated to an integer."""
     right, zeros = _without_zeros(left, right)
     least = pa.scalar(-(1 << 63))
     overflows = pc.and_(pc.equal(left, least), pc.equal(right, pa.scalar(-1)))
@@ -113,7 +113,7 @@ def remainder(left: Data, right: Data, kind: pa.DataType) -> Values:
 
 
 def negative(data: Data) -> Values:
-    """Return the values negated."""
+    """Return the negated values."""
     return _one_sided(data, pc.negate, pc.negate_checked)
 
 
@@ -136,7 +136,7 @@ def _integers(sign: str, left: Data, right: Data) -> Values:
     try:
         return Values(_CHECKED[sign](left, right))
     except pa.ArrowInvalid:
-        # Some row overflows: compute with more digits to find which rows do.
+        # At least one row overflows; compute with more digits to find out which.
         kind = left.type
         half = 1 << (kind.bit_width - 1)
         exact = _UNCHECKED[sign](*(pc.cast(side, pa.decimal256(20, 0)) for side in (left, right)))
@@ -146,7 +146,7 @@ def _integers(sign: str, left: Data, right: Data) -> Values:
 
 
 def _without_zeros(left: Data, right: Data) -> tuple[Data, tuple[pa.BooleanArray | None, str]]:
-    """Return the divisors with zeros as null, and the rows that divide a non-null value by zero."""
+    """Return the divisors with nulls for zeros, and which rows divide a non-null value by zero."""
     is_zero = pc.fill_null(pc.equal(right, pa.scalar(0, right.type)), False)
     failed = pc.and_(pc.is_valid(left), is_zero)
     if not pc.any(failed).as_py():

@@ -1,7 +1,7 @@
-"""Binds a syntax tree to a schema: resolves names, determines types, inserts casts.
+"""Bind a syntax tree to a schema: resolve names, determine types, insert casts.
 
-An expression that Spark accepts but whose result may differ here is rejected, and the error names
-it; so is every function that is not in the list. Constant expressions that fail are rejected too.
+Functions that are not listed and expressions whose result could differ from Spark's are rejected
+with an error that names them. So are constant expressions whose evaluation fails.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ from lakebed.expr.values import null_of
 
 BOOL = pa.bool_()
 _LONG = range(-(1 << 63), 1 << 63)
-# From this many values on, Spark uses a set, in which -0.0 is not 0.0.
+# Spark searches lists of this length or more with a set, in which -0.0 differs from 0.0.
 _LONG_LIST = 10
 
 
@@ -54,7 +54,7 @@ def bind_predicate(text: str, schema: pa.Schema) -> Bound:
 
 
 class Binder:
-    """Binds the nodes of one predicate; functions are bound in `expr/functions.py`."""
+    """Binds the nodes of one predicate; `expr/functions.py` binds the functions."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self._text = text
@@ -107,7 +107,7 @@ class Binder:
     def apply(
         self, function: str, args: Sequence[Bound], kind: pa.DataType, option: object = None
     ) -> Bound:
-        """Apply a function, and evaluate it if its operands are constants."""
+        """Return a node that applies a function, or its value if all operands are constants."""
         node = Apply(function, tuple(args), kind, option)
         if not all(isinstance(arg, Constant) for arg in args):
             return node
@@ -117,7 +117,7 @@ class Binder:
         return Constant(found.data[0], is_computed=True)
 
     def cast(self, bound: Bound, kind: pa.DataType) -> Bound:
-        """Cast implicitly to `kind`, the type that Spark chooses."""
+        """Return `bound` cast to `kind`, a type to which Spark casts implicitly."""
         if bound.kind == kind:
             return bound
         if not isinstance(bound, Constant):
@@ -135,7 +135,7 @@ class Binder:
         if not is_castable(bound.kind, kind):
             raise self.refuse(f"{type_name(bound.kind)} as {type_name(kind)}")
         if bound.kind in INTEGERS and kind in INTEGERS and bound.kind.bit_width <= kind.bit_width:
-            # Cast all constants at once: a list of values may be long.
+            # A shortcut, because a list of values may be long.
             value = pa.scalar(bound.value.as_py(), kind)
             return Constant(value, bound.text, is_computed=bound.is_computed)
         made = self.apply("cast", [bound], kind)
@@ -144,19 +144,19 @@ class Binder:
         return Constant(made.value, bound.text, is_computed=not plain)
 
     def compare(self, sign: str, left: Bound, right: Bound) -> Bound:
-        """Bind a comparison, with both sides cast to one type."""
+        """Bind a comparison, casting both sides to one type."""
         kind = self.comparison_type([left, right])
         for one, other, flipped in ((left, right, sign), (right, left, _FLIPPED.get(sign, sign))):
             beyond = _beyond_long(one, other)
             if beyond is not None and flipped in _FLIPPED:
-                # Spark decides such a comparison before it reads any row, even for nulls.
+                # Spark evaluates such a comparison to a constant, even for nulls.
                 return literal(pa.scalar((beyond > 0) == flipped.startswith("<")))
         if pa.types.is_null(kind):
             return literal(pa.scalar(True) if sign == "<=>" else null_of(BOOL))
         return self.apply(sign, [self.cast(left, kind), self.cast(right, kind)], BOOL)
 
     def comparison_type(self, args: Sequence[Bound]) -> pa.DataType:
-        """Return the type in which operands are compared; raise an error if there is none."""
+        """Return the type in which operands are compared; raise an error if they cannot be."""
         kind = comparison_type([arg.kind for arg in args])
         if kind is None:
             kinds = dict.fromkeys(type_name(arg.kind) for arg in args)
@@ -164,7 +164,7 @@ class Binder:
         return kind
 
     def common(self, args: Sequence[Bound], what: str) -> tuple[list[Bound], pa.DataType]:
-        """Return the operands cast to the type of the result, and that type."""
+        """Return the operands cast to their common type, and that type."""
         kind = common_type([arg.kind for arg in args])
         if kind is None:
             kinds = dict.fromkeys(type_name(arg.kind) for arg in args)
@@ -172,11 +172,11 @@ class Binder:
         return [self.cast(arg, kind) for arg in args], kind
 
     def refuse(self, part: str) -> LakebedError:
-        """Return the error for a part that is outside the grammar."""
+        """Return the error for a part of the predicate that is not supported."""
         return unsupported(self._text, part)
 
     def spelled(self, node: Syntax) -> str:
-        """Return the part of the text that `node` was parsed from."""
+        """Return the part of the predicate's text from which `node` was parsed."""
         return self._text[node.start : node.end]
 
     def _column(self, node: Syntax) -> Bound:
@@ -201,7 +201,7 @@ class Binder:
         near = [at for at, field in enumerate(fields) if field.name.lower() == name.lower()]
         if len(near) != 1:
             raise SchemaError(
-                f"predicate {self._text[:200]!r}: no field {name} of {whole.kind}, or several"
+                f"predicate {self._text[:200]!r}: {whole.kind} has no or several fields {name}"
             )
         return self.apply("field", [whole], fields[near[0]].type, near[0])
 
@@ -261,7 +261,7 @@ class Binder:
             return literal(null_of(BOOL))
         try:
             like = parse_like(pattern.value.as_py(), escape)
-            matches(pa.scalar(""), like.regex)  # raises an error for a pattern that is too long
+            matches(pa.scalar(""), like.regex)  # raises an error if the pattern is too long
         except InvalidError as error:
             raise invalid(self._text, str(error)) from error
         return self.apply("like", [value], BOOL, like)
@@ -293,7 +293,7 @@ class Binder:
         return self.explicit_cast(bound, kind, self.spelled(node), node.kind == "try_cast")
 
     def explicit_cast(self, bound: Bound, kind: pa.DataType, what: str, tries: bool) -> Bound:
-        """Apply an explicit cast."""
+        """Bind an explicit cast; with `tries`, a cast that fails returns null."""
         text = isinstance(bound, Constant) and bound.kind == pa.string()
         if not is_supported(bound.kind) and not pa.types.is_null(bound.kind):
             raise self.refuse(what)
@@ -323,7 +323,7 @@ class Binder:
         return self.arithmetic(node.kind, left, right, self.spelled(node))
 
     def arithmetic(self, sign: str, left: Bound, right: Bound, what: str) -> Bound:
-        """Bind + - * / % DIV, with Spark's types for the operands and the result."""
+        """Bind + - * / % or DIV, with Spark's types for the operands and the result."""
         if left.kind == pa.date32() and right.kind in INTEGERS[:3] and sign in ("+", "-"):
             days = self.cast(right, pa.int32())
             return self.apply("date_add" if sign == "+" else "date_sub", [left, days], left.kind)
@@ -364,8 +364,7 @@ class Binder:
 
     def _as_decimal(self, bound: Bound) -> Bound:
         if isinstance(bound, Constant) and bound.is_literal and bound.kind in INTEGERS:
-            # Spark counts the digits of an integer literal; for any other integer, those of its
-            # type.
+            # The precision is that of the digits for an integer literal, else that of the type.
             digits = len(str(abs(bound.value.as_py())))
             return self.cast(bound, pa.decimal128(digits, 0))
         return self.cast(bound, as_decimal(bound.kind))
@@ -395,7 +394,7 @@ def _typed_null(bound: Bound, other: Bound) -> Bound:
 def _beyond_long(value: Bound, limit: Bound) -> int | None:
     """Return 1 or -1 for a decimal literal above or below all 64-bit integers, otherwise None.
 
-    None also if it is not compared with an integer.
+    `value` must be an integer; if it is not, None is returned as well.
     """
     if value.kind not in INTEGERS or not isinstance(limit, Constant) or not limit.is_literal:
         return None

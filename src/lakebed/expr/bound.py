@@ -1,8 +1,8 @@
 """A predicate bound to a schema: columns, constants, and functions applied to them.
 
-Every node has Spark's type, casts are inserted where Spark inserts them, and constant parts are
-already evaluated. The same tree is evaluated on rows, and analysed for constraints on keys,
-partitions and row group statistics.
+Nodes have Spark's types, with casts inserted where Spark casts, and constant parts are already
+evaluated. The tree is evaluated on rows, and searched for constraints on keys, partitions and row
+group statistics.
 """
 
 from collections.abc import Iterator
@@ -26,9 +26,9 @@ class Column:
 class Constant:
     """A constant value.
 
-    `text` is the string literal that the constant was cast from. `is_literal` is true if it was
-    written as a literal. `is_computed` is true if anything but a literal, with at most a numeric
-    cast, was evaluated: a session with another time zone could compute another value.
+    `text` is the string literal from which the constant was cast. `is_literal` is true if it was
+    written as a literal. `is_computed` is true if it is the result of more than a literal and a
+    numeric cast: a session in another time zone could compute another value.
     """
 
     value: pa.Scalar
@@ -56,7 +56,7 @@ class Apply:
 
 
 def walk(node: Bound) -> Iterator[Bound]:
-    """Yield `node` and all nodes below it."""
+    """Yield `node` and all its descendants, parents first."""
     waiting = [node]
     while waiting:
         found = waiting.pop()
@@ -75,7 +75,7 @@ _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A comparison with a constant, which is the right operand."""
+    """A comparison whose right operand is a constant."""
 
     sign: str
     operand: Bound
@@ -83,7 +83,7 @@ class Comparison:
 
 
 def compared_with_constant(node: Apply) -> Comparison | None:
-    """Return a comparison with its constant on the right; None if neither side is a constant."""
+    """Return a comparison with its constant on the right; None if neither operand is a constant."""
     left, right = node.args
     sign = node.function
     if isinstance(left, Constant):

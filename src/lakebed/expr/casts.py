@@ -1,7 +1,7 @@
-"""Casts as in Spark's ANSI mode: a cast returns the nearest value or fails.
+"""Casts as in Spark's ANSI mode: return the nearest value, or fail.
 
-Strings are cast to numbers and booleans here; dates, timestamps and decimals are parsed from string
-literals only (`expr/literal.py`).
+Strings in columns can be cast to numbers, booleans and binary only; dates, timestamps and decimals
+are parsed from string literals (`expr/literal.py`).
 """
 
 import decimal
@@ -13,7 +13,7 @@ from lakebed.expr.decimals import fit, truncate, widen
 from lakebed.expr.types import INTEGERS, MOMENTS, is_number, is_real, type_name
 from lakebed.expr.values import Data, Values, checked
 
-# The characters that Java trims before it parses a number.
+# The characters that Java strips from a string before parsing a number.
 BLANKS = "".join(map(chr, range(33)))
 _WHOLE = r"\A[+-]?[0-9]+\z"
 _NUMBER = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?\z"
@@ -25,7 +25,7 @@ _PLAIN_SCALE = 6
 
 
 def is_castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Return whether columns of `source` can be cast to `target`."""
+    """Return whether a column of type `source` can be cast to `target`."""
     if source == target or pa.types.is_null(source):
         return True
     if source == pa.string():
@@ -41,7 +41,7 @@ def is_castable(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def cast(data: Data, target: pa.DataType) -> Values:
-    """Return `data` cast to `target`; requires `is_castable`."""
+    """Return `data` cast to `target`; the caller has checked `is_castable`."""
     source = data.type
     if source == target:
         return Values(data)
@@ -69,7 +69,7 @@ def _to_real(data: Data, target: pa.DataType) -> Data:
         # Arrow's direct cast from decimal to double can be off in the last bit; its string cast is
         # exact.
         return pc.cast(pc.cast(data, pa.string()), target)
-    # An integer beyond 2**53 and a double between two floats are rounded.
+    # Unsafe, so that values without an exact representation are rounded.
     return pc.cast(data, target, safe=False)
 
 
@@ -89,7 +89,7 @@ def _to_integer(data: Data, target: pa.DataType) -> Values:
     found = checked(data, inside, reason)
     made = found.data
     if is_real(made.type) and target == pa.int64():
-        # As in Java, the double just above the greatest integer is cast to that integer.
+        # As in Java, the double 2**63 is cast to the greatest integer.
         edge = pc.equal(made, high)
         inner = pc.cast(pc.if_else(edge, pa.scalar(0.0), made), target)
         return Values(pc.if_else(edge, pa.scalar(half - 1), inner), found.failed, reason)
@@ -126,7 +126,7 @@ def _from_text(data: Data, target: pa.DataType) -> Values:
     found = checked(trimmed, pc.match_substring_regex(trimmed, pattern=_WHOLE), reason)
     digits = pc.replace_substring_regex(found.data, pattern=r"\A\+", replacement="")
     digits = pc.replace_substring_regex(digits, pattern=r"\A(-?)0+([0-9])", replacement=r"\1\2")
-    # Nineteen digits and a sign are enough for any integer; more would not fit into a decimal.
+    # No integer has more than 19 digits; a string with over 70 would not fit into the decimal.
     long = pc.greater(pc.utf8_length(digits), 70)
     digits = pc.if_else(long, pa.scalar("9" * 70), digits)
     whole = _to_integer(pc.cast(digits, pa.decimal256(76, 0)), target)

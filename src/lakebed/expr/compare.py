@@ -1,4 +1,4 @@
-"""Comparisons: NaN equals itself and is greater than any other number, -0.0 equals 0.0."""
+"""Comparisons in which NaN equals itself and exceeds any other number, and -0.0 equals 0.0."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ COMPARISONS = tuple(_PLAIN)
 
 
 def compare(sign: str, left: Data, right: Data) -> Data:
-    """Compare values of the same type; the result is null where either value is null."""
+    """Return the comparison of values of the same type; null where either value is null."""
     known = _FLOATING if is_real(left.type) else _PLAIN
     return known[sign](left, right)
 
@@ -51,7 +51,7 @@ def same(left: Data, right: Data) -> Data:
 
 
 def is_among(data: Data, constants: pa.Array) -> Data:
-    """Return for each value whether it equals one of `constants`, of the same type; not if null."""
+    """Return for each value whether it equals one of `constants`; false for null."""
     if is_real(data.type):
         data, constants = _one_spelling(data), _one_spelling(constants)
     return pc.is_in(data, value_set=constants)

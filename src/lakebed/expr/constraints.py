@@ -1,14 +1,14 @@
-"""Derives constraints on single columns from a predicate, for skipping files and row groups.
+"""Derive constraints on single columns from a predicate, to skip files and row groups.
 
-Every row for which the predicate is true satisfies all constraints, but not every row that
-satisfies them satisfies the predicate: an unsupported part of it adds no constraint. A column is
-restricted to a finite set of values (=, <=>, IN, a boolean column by itself), to a range (<, <=, >, >=, BETWEEN,
-LIKE 'prefix%'), to null (IS NULL) or to all values but null (IS NOT NULL).
+Every row for which the predicate is true satisfies all constraints. The converse need not hold:
+parts of the predicate that are not supported here add no constraint. A constraint restricts a
+column to a finite set of values (=, <=>, IN, a boolean column by itself), to a range (<, <=, >, >=,
+BETWEEN, LIKE 'prefix%'), to null (IS NULL) or to values other than null (IS NOT NULL).
 
-A Spark session may interpret a literal differently, because of its time zone or its quoting. Unless
-the caller knows that it does not (`exact`), only literals that mean the same in every session are
-used: integers, strings, booleans, and dates, which may also be written as ISO strings. Only then
-are fields of structs constrained too, under names such as `place.city`.
+Spark sessions may interpret a literal differently, depending on time zone and quoting. Unless the
+caller knows the session's settings (`exact`), only literals with one meaning in every session are
+used: integers, strings, booleans, and dates, also as ISO strings. Fields of structs, named such as
+`place.city`, are constrained with `exact` only.
 """
 
 import datetime as dt
@@ -38,7 +38,7 @@ _LAST_CHARACTER = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One end of a range; `inclusive` tells whether the range includes it."""
+    """One end of a range; the range includes it if `inclusive` is set."""
 
     value: Value
     inclusive: bool
@@ -48,7 +48,7 @@ class Limit:
 class Allowed:
     """The values that one column may hold: a finite set or a range, and null if `null` is set.
 
-    NaN, which is greater than all numbers, is in every range without an upper end.
+    A range without an upper end includes NaN, which is greater than all numbers.
     """
 
     values: frozenset[Value] | None = None
@@ -58,7 +58,7 @@ class Allowed:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether no value is allowed, not even null."""
+        """Return whether neither a value nor null is allowed."""
         return self.values is not None and not self.values and not self.null
 
     def holds(self, value: Value) -> bool:
@@ -70,11 +70,11 @@ class Allowed:
         )
 
     def both(self, other: "Allowed") -> "Allowed":
-        """Return the values that both this and `other` allow."""
+        """Return the values that both constraints allow."""
         return replace(_intersection(self, other), null=self.null and other.null)
 
     def either(self, other: "Allowed") -> "Allowed":
-        """Return all values that either of the two allows, and any values between the two."""
+        """Return a constraint that allows the values of both, and possibly values in between."""
         return replace(_union(self, other), null=self.null or other.null)
 
 
@@ -105,12 +105,12 @@ def _union(one: Allowed, other: Allowed) -> Allowed:
 
 
 def _low(bound: Limit) -> tuple[Value, bool]:
-    """Return the sort key of a lower end: right before its value, or after it if exclusive."""
+    """Return the sort key of a lower end: an inclusive end sorts before an exclusive one."""
     return bound.value, not bound.inclusive
 
 
 def _high(bound: Limit) -> tuple[Value, bool]:
-    """Return the sort key of an upper end: right after its value, or before it if exclusive."""
+    """Return the sort key of an upper end: an exclusive end sorts before an inclusive one."""
     return bound.value, bound.inclusive
 
 
@@ -127,13 +127,13 @@ def _known(*bounds: Limit | None) -> list[Limit]:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """The values that a predicate allows, by column; a column without an entry may hold any."""
+    """The values that a predicate allows in each column; other columns may hold any value."""
 
     columns: Mapping[str, Allowed] = field(default_factory=dict)
 
     @property
     def is_impossible(self) -> bool:
-        """Return whether no row at all can satisfy the predicate."""
+        """Return whether no row can satisfy the predicate."""
         return any(allowed.is_empty for allowed in self.columns.values())
 
     def values(self, column: str) -> frozenset[Value] | None:
@@ -142,7 +142,7 @@ class Constraints:
         return None if allowed is None or allowed.null else allowed.values
 
     def stated(self, columns: Iterable[str]) -> Mapping[str, Allowed]:
-        """Return the constraints on those of `columns` that have one."""
+        """Return the constraints on the given columns, leaving out columns that have none."""
         return {name: self.columns[name] for name in columns if name in self.columns}
 
 
@@ -151,7 +151,7 @@ def constraints_of(
 ) -> Constraints:
     """Return the constraints of `predicate` on the columns of `schema`.
 
-    With `exact` every constant is used, with the value that it has in ANSI mode and in UTC.
+    With `exact`, every constant is used, with its value in ANSI mode and in UTC.
     """
     if predicate is None:
         return Constraints()
@@ -161,22 +161,20 @@ def constraints_of(
 
 
 def part_constraints(part: Bound, schema: pa.Schema, *, exact: bool) -> Constraints:
-    """Return the constraints on rows for which a part of a predicate is true."""
+    """Return the constraints that hold for all rows for which `part` of a predicate is true."""
     return Constraints(_ConstraintFinder(schema, exact=exact).demands(part))
 
 
 def has_one_meaning(predicate: Predicate) -> bool:
-    """Return whether every session parses the strings of a predicate alike.
+    """Return whether the predicate's string literals have the same value in every session.
 
-    The meaning of a backslash depends on the session (spark.sql.parser.escapedStringLiterals).
+    The meaning of a backslash depends on spark.sql.parser.escapedStringLiterals.
     """
     return "\\" not in predicate.text
 
 
 def column_value(text: str, kind: pa.DataType) -> Value | None:
-    """Return the value of a column of type `kind` whose plain string is `text`.
-
-    None for a type that cannot be parsed, and for a string in any other format.
+    """Parse the string form of a value of type `kind`; None for another type or format.
 
     >>> column_value("-7", pa.int32()), column_value("7.0", pa.int32())
     (-7, None)
@@ -192,14 +190,14 @@ _Demands: TypeAlias = Mapping[str, Allowed]
 
 
 class _ConstraintFinder:
-    """Walks a bound predicate; a node without constraints returns no columns."""
+    """Finds the constraints of a bound predicate by walking its tree."""
 
     def __init__(self, schema: pa.Schema, *, exact: bool) -> None:
         self._names = {name.lower() for name in schema.names}
         self._exact = exact
 
     def demands(self, node: Bound) -> _Demands:
-        """Return the constraints on each column if `node` is true."""
+        """Return the constraints by column if `node` is true; empty if there are none."""
         if node.kind == pa.bool_() and (column := self._plain_column(node)) is not None:
             return {column.name: Allowed(frozenset({True}))}
         if not isinstance(node, Apply):
@@ -265,7 +263,7 @@ class _ConstraintFinder:
         return self._null(inner, is_null=False) if isinstance(inner, Apply) and is_null else {}
 
     def _one_of(self, column: Column, items: Iterable[Constant]) -> _Demands:
-        # Nothing equals null.
+        # A null in the list never matches.
         known = [item for item in items if item.value.is_valid]
         values = [self._literal(item, column.kind) for item in known]
         exact = frozenset(value for value in values if value is not None)
@@ -283,10 +281,7 @@ class _ConstraintFinder:
         return {column.name: Allowed(frozenset(), null=True) if is_null else Allowed()}
 
     def _column(self, node: Bound) -> Column | None:
-        """Return the column that `node` is, or that it casts to a wider type of its family.
-
-        None for any other node.
-        """
+        """Return the column that `node` is, or casts to a wider type of its family; or None."""
         if isinstance(node, Apply) and node.function == "cast":
             inner = node.args[0]
             wider = _is_wider(inner.kind, node.kind, exact=self._exact)
@@ -294,7 +289,7 @@ class _ConstraintFinder:
         return self._plain_column(node)
 
     def _plain_column(self, node: Bound) -> Column | None:
-        """Return a column, or a field of a struct as a column; None for any other node."""
+        """Return `node` if it is a column, or a field of a struct as a column; otherwise None."""
         if isinstance(node, Column):
             return node
         if not self._exact or not isinstance(node, Apply) or node.function != "field":
@@ -305,12 +300,12 @@ class _ConstraintFinder:
             return None
         name = struct.kind.field(at).name
         path = f"{outer.name}.{name}"
-        # A name with a dot could mean another column.
+        # With a dot in a name, the path would be ambiguous.
         dotted = "." in name or (isinstance(struct, Column) and "." in struct.name)
         return None if dotted or path.lower() in self._names else Column(path, node.kind)
 
     def _literal(self, constant: Constant, kind: pa.DataType) -> Value | None:
-        """Return the value of a literal of exactly the type `kind`; None for any other constant."""
+        """Return the value of a constant as a value of type `kind`; None if it cannot be used."""
         if not constant.value.is_valid or not self._is_constrained(kind):
             return None
         if not self._exact:
@@ -328,7 +323,8 @@ class _ConstraintFinder:
         return None if isinstance(value, float) and math.isnan(value) else value
 
     def _string(self, text: str) -> str | None:
-        # In some sessions a string in double quotes is a column, and a doubled quote is dropped.
+        # Depending on the session, double quotes may enclose a column name, and doubled quotes
+        # vanish.
         if not self._exact and (text.lower() in self._names or "'" in text or '"' in text):
             return None
         return text
@@ -350,14 +346,14 @@ def _is_wider(narrow: pa.DataType, wide: pa.DataType, *, exact: bool) -> bool:
 
 
 def _is_of_kind(constant: pa.DataType, kind: pa.DataType) -> bool:
-    """Return whether a column of `kind` may hold the value of a constant."""
+    """Return whether a constant's value can be compared exactly with a column of `kind`."""
     families = (INTEGERS.__contains__, pa.types.is_decimal, pa.types.is_floating)
     alike = any(is_one(constant) and is_one(kind) for is_one in families)
     return bool(alike or constant == kind)
 
 
 def _after_prefix(prefix: str) -> str | None:
-    """Return the first string after all strings that begin with `prefix`; None if there is none.
+    """Return the smallest string greater than all strings that start with `prefix`, or None.
 
     >>> _after_prefix("ab"), _after_prefix("a\U0010ffff")
     ('ac', 'b')
@@ -365,7 +361,7 @@ def _after_prefix(prefix: str) -> str | None:
     kept = prefix.rstrip(_LAST_CHARACTER)
     if not kept:
         return None
-    # No string contains a surrogate.
+    # Skip the surrogates, which no string contains.
     last = 0xE000 if kept[-1] == "\ud7ff" else ord(kept[-1]) + 1
     return kept[:-1] + chr(last)
 
@@ -378,14 +374,14 @@ def _both(one: _Demands, other: _Demands) -> _Demands:
 def _either(one: _Demands, other: _Demands) -> _Demands:
     for side, rest in ((one, other), (other, one)):
         if any(allowed.is_empty for allowed in side.values()):
-            return rest  # that operand is never true
+            return rest  # the operand of `side` is never true
     return {name: one[name].either(other[name]) for name in one.keys() & other.keys()}
 
 
 def _date(text: str | None) -> dt.date | None:
-    """Parse a date in the one format that compares alike as a string and as a date: 2024-01-02.
+    """Parse a date like 2024-01-02; None for any other string.
 
-    None for any other string.
+    Only in this format do dates compare the same as strings and as dates.
     """
     if text is None or not _ISO_DATE.fullmatch(text):
         return None

@@ -27,7 +27,7 @@ def part(name: str, data: Data) -> Data:
 
 
 def add_days(data: Data, days: Data, sign: int = 1) -> Data:
-    """Return the dates plus `days`; days beyond 32 bits wrap around, as in Spark."""
+    """Return dates plus, or with `sign` -1 minus, `days`; 32-bit overflow wraps, as in Spark."""
     day = pc.cast(data, pa.int32())
     return pc.cast(pc.add(day, days) if sign > 0 else pc.subtract(day, days), pa.date32())
 

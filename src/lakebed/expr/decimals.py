@@ -1,4 +1,4 @@
-"""Conversions of decimals to a type, rounded half up as in Spark; computed in 256 bits."""
+"""Conversions between decimal types, computed in 256 bits and rounded half up as in Spark."""
 
 import decimal
 
@@ -11,7 +11,7 @@ WIDEST = 76
 
 
 def widen(data: Data, scale: int | None = None) -> Data:
-    """Return decimals or integers as 256-bit decimals, with at least their own scale."""
+    """Return decimals or integers as 256-bit decimals, by default with their own scale."""
     own = data.type.scale if pa.types.is_decimal(data.type) else 0
     return pc.cast(data, pa.decimal256(WIDEST, own if scale is None else scale))
 
@@ -32,12 +32,12 @@ def truncate(data: Data) -> Data:
 
 
 def unscaled(data: Data, digits: int) -> Data:
-    """Return the digits of wide decimals as integers: 1.50 becomes 150."""
+    """Return the unscaled values of wide decimals: 1.50 becomes 150."""
     return _as_scale(data, digits, 0)
 
 
 def scaled(data: Data, scale: int) -> Data:
-    """Return wide decimals with the digits of integers: for scale 2, 150 becomes 1.50."""
+    """Return integers as the unscaled values of decimals: with scale 2, 150 becomes 1.50."""
     return _as_scale(data, WIDEST, scale)
 
 

@@ -1,4 +1,4 @@
-"""Evaluates a bound predicate on the arrays of a batch; errors are recorded per row."""
+"""Evaluate a bound predicate on the arrays of a batch, recording errors per row."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _LONG = range(-(1 << 63), 1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """The non-null constants of an IN, and whether its list includes null."""
+    """The non-null constants in the list of an IN, and whether the list contains null."""
 
     values: pa.Array
     constants: tuple[Constant, ...]
@@ -31,7 +31,7 @@ def evaluate(node: Bound, batch: pa.RecordBatch) -> Values:
 
 
 def evaluate_constant(node: Apply) -> Values:
-    """Return the value of a function of constants, as one row."""
+    """Return the value of a function of constants, as an array of one row."""
     row = pa.record_batch([pa.nulls(1)], names=[""])
     return _Evaluator(row, constants_as_rows=True).values(node)
 
@@ -52,13 +52,13 @@ class _Evaluator:
         if special is not None:
             return special(self, node)
         args = [self.values(arg) for arg in node.args]
-        # A divisor is evaluated before the dividend.
+        # Spark evaluates the divisor first.
         order = args[::-1] if node.function in ("/", "%", "div") else args
         found = _apply(node, [arg.data for arg in args])
         return found.with_errors(*strict_errors(order))
 
     def logic(self, node: Apply) -> Values:
-        """Evaluate AND and OR from left to right, each row only as far as needed."""
+        """Evaluate AND and OR; errors count only in rows that earlier operands leave undecided."""
         is_and = node.function == "and"
         act = pc.and_kleene if is_and else pc.or_kleene
         found = self.values(node.args[0])
@@ -66,7 +66,7 @@ class _Evaluator:
             more = self.values(arg)
             failed = more.failed
             if failed is not None:
-                # After false an AND is decided, after true an OR.
+                # False decides an AND, true an OR.
                 open_ = pc.fill_null(found.data, is_and)
                 failed = masked(failed, open_ if is_and else pc.invert(open_))
             reason = found.reason or more.reason
@@ -75,7 +75,7 @@ class _Evaluator:
         return found
 
     def among(self, node: Apply) -> Values:
-        """Evaluate IN: if the value is not found, null where it or any constant is null."""
+        """Evaluate IN: null if the value is null, or not found in a list that contains null."""
         assert isinstance(node.option, Among)
         value = self.values(node.args[0])
         unknown = null_of(pa.bool_())
@@ -93,7 +93,7 @@ class _Evaluator:
         return found.with_errors((value.failed, value.reason))
 
     def case(self, node: Apply) -> Values:
-        """Evaluate WHEN and THEN in order; the last operand is ELSE."""
+        """Evaluate CASE; its operands are pairs of WHEN and THEN, and ELSE at the end."""
         waiting: Data = pa.scalar(True)
         out: Data = null_of(node.kind)
         errors: list[tuple[pa.BooleanArray | None, str]] = []
@@ -112,7 +112,7 @@ class _Evaluator:
         return Values(out).with_errors(*errors)
 
     def coalesce(self, node: Apply) -> Values:
-        """Evaluate operands in order until one is not null."""
+        """Evaluate COALESCE: the first operand that is not null."""
         found = self.values(node.args[0])
         for arg in node.args[1:]:
             more = self.values(arg)
@@ -134,7 +134,7 @@ class _Evaluator:
         return Values(data).with_errors(*((arg.failed, arg.reason) for arg in args))
 
     def total(self, node: Apply) -> Values:
-        """Evaluate tests that are never null: IS NULL, <=>, IS TRUE, ISNAN."""
+        """Evaluate IS NULL, <=>, IS TRUE, IS FALSE and ISNAN, which are never null."""
         args = [self.values(arg) for arg in node.args]
         data = [arg.data for arg in args]
         if node.function == "is null":
@@ -171,7 +171,7 @@ _SPECIAL: dict[str, Callable[[_Evaluator, Apply], Values]] = {
 
 
 def _apply(node: Apply, data: Sequence[Data]) -> Values:
-    """Apply a function whose result is null if any operand is null."""
+    """Apply a function that returns null if an operand is null."""
     name = node.function
     if name in COMPARISONS:
         return Values(compare(name, *data))
@@ -185,7 +185,7 @@ def _apply(node: Apply, data: Sequence[Data]) -> Values:
 
 
 def _rounded(node: Apply, data: Data) -> Values:
-    """Return FLOOR or CEIL: for a double the nearest 64-bit integer, for NaN zero, as in Java."""
+    """Return FLOOR or CEIL; doubles saturate to 64-bit integers, and NaN becomes 0, as in Java."""
     mode = "down" if node.function == "floor" else "up"
     if pa.types.is_decimal(data.type):
         wide = pc.cast(data, pa.decimal128(38, data.type.scale))

@@ -1,4 +1,4 @@
-"""The functions of a predicate: the number and types of their operands, and their result types."""
+"""The functions of predicates: the number and types of their operands, and their result types."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
@@ -23,20 +23,20 @@ _MANY = 1_000
 
 
 class Binding(Protocol):
-    """The methods of the binder that functions use."""
+    """The methods of the binder that functions call."""
 
     def apply(
         self, function: str, args: Sequence[Bound], kind: pa.DataType, option: object = None
     ) -> Bound:
-        """Apply a function."""
+        """Return a node that applies a function to operands."""
         ...
 
     def cast(self, bound: Bound, kind: pa.DataType) -> Bound:
-        """Cast implicitly."""
+        """Return an operand, implicitly cast."""
         ...
 
     def explicit_cast(self, bound: Bound, kind: pa.DataType, what: str, tries: bool) -> Bound:
-        """Apply an explicit cast."""
+        """Bind an explicit cast; with `tries`, a cast that fails returns null."""
         ...
 
     def compare(self, sign: str, left: Bound, right: Bound) -> Bound:
@@ -44,15 +44,15 @@ class Binding(Protocol):
         ...
 
     def common(self, args: Sequence[Bound], what: str) -> tuple[list[Bound], pa.DataType]:
-        """Cast operands to one type."""
+        """Return the operands cast to their common type, and that type."""
         ...
 
     def arithmetic(self, sign: str, left: Bound, right: Bound, what: str) -> Bound:
-        """Bind arithmetic."""
+        """Bind an arithmetic operator."""
         ...
 
     def refuse(self, part: str) -> LakebedError:
-        """Return the error for a part that is outside the grammar."""
+        """Return the error for a part of the predicate that is not supported."""
         ...
 
 
@@ -60,7 +60,7 @@ _Bind: TypeAlias = Callable[[Binding, str, list[Bound], str], Bound]
 
 
 def bind_function(binding: Binding, name: str, args: list[Bound], what: str) -> Bound:
-    """Bind a call of `name`; raise an error for a function or operands outside the grammar."""
+    """Bind a call of `name`; raise an error if the function or its operands are not supported."""
     known = _FUNCTIONS.get(name)
     if known is None:
         raise binding.refuse(f"the function {name}")

@@ -1,7 +1,7 @@
-"""The values of literals: numbers, and strings that are converted to another type.
+"""Values of literals: numbers, and strings that are converted to another type.
 
-Only formats with an unambiguous value are accepted. Spark accepts more (names of time zones, years
-of more than four digits); these are rejected, and the error names them.
+Only unambiguous formats are accepted. Others that Spark accepts, such as names of time zones and
+years with more than four digits, are rejected with an error that names them.
 """
 
 import datetime as dt
@@ -31,7 +31,7 @@ _MOMENT = re.compile(rf"{_DATE}([ T]{_CLOCK}{_ZONE})?)?)?", re.ASCII)
 
 
 def number(text: str) -> pa.Scalar:
-    """Return a number literal's value: int, bigint, decimal, double, or the type of its suffix.
+    """Return the value of a number literal, with the type that Spark gives it.
 
     >>> number("1.50").type, number("5Y").type
     (Decimal128Type(decimal128(3, 2)), DataType(int8))
@@ -59,7 +59,7 @@ def number(text: str) -> pa.Scalar:
 
 
 def parse_text(text: str, kind: pa.DataType) -> pa.Scalar:
-    """Convert a string to a value of type `kind`, or raise InvalidError."""
+    """Convert a string to a value of type `kind`; raise InvalidError if it has no such value."""
     try:
         if pa.types.is_decimal(kind):
             return pa.scalar(_decimal(text, kind), kind)
@@ -129,7 +129,7 @@ def _moment(text: str, kind: pa.DataType) -> dt.datetime:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """The pattern of a LIKE: a regex, its literal prefix, and whether the prefix is all of it."""
+    """A LIKE pattern: as a regex, its literal prefix, and whether it is only that prefix."""
 
     regex: str
     prefix: str

@@ -1,8 +1,8 @@
-"""Parses a predicate to a tree, by precedence climbing with Spark's precedence.
+"""Parse a predicate to a tree by precedence climbing, with Spark's precedence.
 
-From lowest to highest precedence: OR, AND, NOT, one test (BETWEEN, IN, LIKE, IS), comparisons,
-+ - ||, * / % DIV, signs. As in Spark, comparisons associate to the left, and a test cannot follow
-another test without parentheses.
+From lowest to highest: OR, AND, NOT, one test (BETWEEN, IN, LIKE, IS), comparisons, + - ||,
+* / % DIV, signs. As in Spark, comparisons associate to the left, and a test cannot follow another
+test without parentheses.
 """
 
 from lakebed.errors import InvalidError, UnsupportedError
@@ -19,7 +19,7 @@ _WORD_LEVELS = {"OR": _OR, "AND": _AND, "DIV": _PRODUCT} | dict.fromkeys(
     ("BETWEEN", "IN", "LIKE", "IS", "NOT"), _TEST
 )
 _SPELLED = {"==": "=", "!=": "<>"}
-# Words that are column names only in backticks; the second group only inside a CASE.
+# Words that need backticks to be column names; the second group only inside a CASE.
 _RESERVED = frozenset(
     ["AND", "OR", "NOT", "IN", "IS", "NULL", "TRUE", "FALSE", "BETWEEN", "LIKE", "CASE", "SELECT"]
 )
@@ -73,7 +73,7 @@ class _Parser:
         return self._tokens[self._at]
 
     def expression(self, level: int) -> Syntax:
-        """Parse an expression of operators with precedence `level` or higher."""
+        """Parse an expression whose operators have precedence `level` or higher."""
         self._deeper()
         start = self.here.start
         if self.here.is_word("NOT") or self.here.is_sign("!"):
@@ -100,7 +100,7 @@ class _Parser:
         operator = self._next().value.upper()
         right = self.expression(level + 1)
         if level in (_OR, _AND):
-            # All operands become one node, even if there are many: a deep tree cannot be evaluated.
+            # Many operands become one node, because the depth of the tree is limited.
             parts = [left, right]
             while self.here.is_word(operator):
                 self._next()
@@ -233,7 +233,7 @@ class _Parser:
         return self._node(kind, start, operand, value=name)
 
     def _type(self) -> tuple[str, ...]:
-        """Parse the name of a type and its parameters, as in DECIMAL(10, 2)."""
+        """Parse the name of a type and its parameters, such as DECIMAL(10, 2)."""
         token = self._next()
         if token.kind is not Kind.WORD:
             raise self.unexpected(found=token)
@@ -252,10 +252,7 @@ class _Parser:
         return token.value.upper(), *sizes
 
     def _list(self) -> list[Syntax]:
-        """Parse a comma-separated list up to the closing parenthesis.
-
-        The opening parenthesis has already been read.
-        """
+        """Parse the rest of a comma-separated list, after its opening parenthesis."""
         items: list[Syntax] = []
         if self.here.is_sign(")"):
             self._next()
@@ -312,7 +309,7 @@ class _Parser:
     def unexpected(
         self, wanted: str = "", found: Token | None = None
     ) -> InvalidError | UnsupportedError:
-        """Return the error for an unexpected token, by default the next one."""
+        """Return the error for an unexpected token, by default the next token."""
         token = found or self.here
         for near in (token, self._tokens[max(self._at - 1, 0)]):
             if near.is_word(*_OTHERS):

@@ -1,4 +1,4 @@
-"""A predicate that filters rows: parsed once, evaluated batch by batch."""
+"""A predicate that filters rows: parsed once, then evaluated on each batch."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -22,22 +22,22 @@ class Predicate:
 
     @classmethod
     def parse(cls, text: str, schema: pa.Schema) -> Self:
-        """Parse `text` against `schema`; raise an error if it is invalid or not supported."""
+        """Parse `text` and bind it to `schema`; raise an error if it is invalid or unsupported."""
         bound = bind_predicate(text, schema)
         predicate = cls(text, column_names(bound), bound)
-        # Evaluate without rows, to detect incompatible types here, not in the middle of a stream.
+        # Evaluate without rows, to detect incompatible types before a stream starts.
         predicate.filter(_empty(schema, predicate.columns))
         return predicate
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of `batch` for which the predicate is true.
 
-        Raises InvalidError if a value overflows or cannot be computed for another reason.
+        Raises InvalidError if evaluation fails for a row, for example by an overflow.
         """
         return batch.filter(self.mask(batch))
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Return for each row whether the predicate is true; null if its result is null."""
+        """Return the result of the predicate for each row: true, false or null."""
         try:
             found = evaluate(self.bound, batch)
         except pa.ArrowException as error:

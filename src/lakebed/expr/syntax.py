@@ -1,14 +1,14 @@
-"""The syntax tree of a predicate, before any column or type is known."""
+"""The syntax tree of a predicate, before columns and types are resolved."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """One node: its kind, its operands, and the part of the text that it was parsed from.
+    """One node: its kind, its operands, and the range of the text from which it was parsed.
 
-    `value` holds the rest of the node: the name of a column or function, the text of a literal, the
-    type of a cast, or whether a test is negated.
+    `value` depends on the kind: the name of a column or function, the text of a literal, the type
+    of a cast, or a flag.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Functions on strings, in characters (code points) as Spark counts them."""
+"""Functions on strings, which count characters as code points, like Spark."""
 
 import functools
 import re
@@ -14,7 +14,7 @@ _SIGMA = "\u03a3"
 
 
 def length(data: Data) -> Data:
-    """Count the characters of strings, the bytes of binary values."""
+    """Return the number of characters of strings, or of bytes of binary values."""
     count = pc.binary_length(data) if data.type == pa.binary() else pc.utf8_length(data)
     return pc.cast(count, pa.int32())
 
@@ -42,7 +42,7 @@ def _in_case(
     special = pc.fill_null(pc.match_substring_regex(data, pattern=pattern), False)
     if not pc.any(special).as_py():
         return made
-    # A few letters of a few languages: each distinct string that has one is converted in Python.
+    # Rare letters: convert each distinct string that has one in Python.
     encoded = pc.dictionary_encode(pc.if_else(special, data, null_of(pa.string())))
     texts = [full(text) for text in encoded.dictionary.to_pylist()]
     return pc.if_else(special, pa.array(texts, pa.string()).take(encoded.indices), made)
@@ -50,7 +50,7 @@ def _in_case(
 
 @functools.cache
 def _special(name: str) -> str:
-    """Return a pattern of the characters whose case Arrow converts differently from Spark."""
+    """Return a regex for the characters whose case Arrow converts differently from Spark."""
     letters = [chr(code) for code in range(128, 0x1F000) if not 0xD800 <= code < 0xE000]
     simple = {"lower": pc.utf8_lower, "upper": pc.utf8_upper}[name](pa.array(letters))
     full = [getattr(letter, name)() for letter in letters]
@@ -61,13 +61,13 @@ def _special(name: str) -> str:
 
 
 def substring(data: Data, start: int, size: int | None) -> Data:
-    """Return `size` characters from position `start`, which counts from the end if negative."""
+    """Return `size` characters from position `start`; a negative `start` counts from the end."""
     if size is not None and size <= 0:
         return pc.utf8_slice_codeunits(data, start=0, stop=0)
     if start >= 0:
         first = max(start - 1, 0)
         return pc.utf8_slice_codeunits(data, start=first, stop=_end(first, size))
-    # Take everything up to the end if `size` reaches it.
+    # No limit if `size` reaches the end.
     stop = None if size is None or start + size >= 0 else start + size
     return pc.utf8_slice_codeunits(data, start=start, stop=stop)
 
@@ -82,18 +82,18 @@ def concatenate(*parts: Data) -> Data:
 
 
 def trim(data: Data, side: str) -> Data:
-    """Remove spaces, and only spaces, from both sides or from one."""
+    """Remove spaces, but no other blanks, from both sides or from one."""
     act = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}[side]
     return act(data, characters=" ")
 
 
 def replace(data: Data, old: str, new: str) -> Data:
-    """Replace every `old` by `new`; an empty `old` is never found."""
+    """Replace every `old` with `new`; an empty `old` replaces nothing."""
     return pc.replace_substring(data, pattern=old, replacement=new) if old else data
 
 
 def matches(data: Data, regex: str) -> Data:
-    """Return for each string whether it matches a regular expression."""
+    """Return for each string whether it contains a match of a regular expression."""
     return pc.match_substring_regex(data, pattern=regex)
 
 

@@ -1,7 +1,7 @@
 """The tokens of a predicate, by Spark's lexical rules.
 
-Constructs that depend on session settings in Spark, or only look like SQL, are rejected, and the
-error names them: comments, raw strings, numeric escapes, variables.
+Comments, raw strings, numeric escapes and variables are rejected with an error that names them:
+Spark interprets them by session settings, or they are not SQL.
 """
 
 import re
@@ -23,7 +23,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.IGNORECASE | re.ASCII,
 )
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-# As in Spark; escapes of a LIKE pattern are left for LIKE.
+# Spark's escapes; those of LIKE patterns remain escaped, for LIKE to parse.
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"} | {
     "%": r"\%",
     "_": r"\_",
@@ -43,7 +43,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token: its position in the text, and its value (a string or quoted name unescaped)."""
+    """One token: its position in the text, and its value, without quotes and escapes."""
 
     kind: Kind
     value: str
@@ -51,7 +51,7 @@ class Token:
     end: int
 
     def is_word(self, *words: str) -> bool:
-        """Return whether this is one of `words`, in upper or lower case."""
+        """Return whether this is one of the upper-case `words`, in any case."""
         return self.kind is Kind.WORD and self.value.upper() in words
 
     def is_sign(self, *signs: str) -> bool:
@@ -60,7 +60,7 @@ class Token:
 
 
 def unsupported(text: str, part: str) -> UnsupportedError:
-    """Return the error for a part of the predicate `text` that is outside the grammar."""
+    """Return the error for a part of the predicate `text` that is not supported."""
     return UnsupportedError(
         f"predicate {text[:200]!r}: {part[:200]} is not supported in `where` "
         "(docs/where.md lists what is); filter the rows that read() returns instead"
@@ -73,11 +73,11 @@ def invalid(text: str, problem: str) -> InvalidError:
 
 
 def tokenize(text: str) -> list[Token]:
-    """Return the tokens of `text`, the last one of kind END."""
+    """Return the tokens of `text`, followed by one of kind END."""
     if len(text) > _MAX_TEXT:
         raise InvalidError(f"predicate of {len(text)} characters: expected at most {_MAX_TEXT}")
     if text.encode("utf-8", "ignore").decode() != text:
-        raise invalid(text, "it holds half of a surrogate pair, which is not a character")
+        raise invalid(text, "it contains half of a surrogate pair, which is not a character")
     if "${" in text:
         raise unsupported(text, "${ (Spark puts the value of a variable there)")
     tokens: list[Token] = []
@@ -136,6 +136,6 @@ def _unknown(text: str, position: int) -> InvalidError | UnsupportedError:
     if word is not None and not letter.isspace():
         return invalid(
             text,
-            f"expected a name in ASCII, or in backticks as `{word.group()[:60]}`, found it bare",
+            f"a name that is not ASCII needs backticks: `{word.group()[:60]}`",
         )
     return unsupported(text, f"the character {letter!r}")

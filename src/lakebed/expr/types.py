@@ -1,9 +1,9 @@
-"""The types of a predicate's values, and how Spark's ANSI mode reconciles two of them.
+"""The types of a predicate's values, and the common type of two of them in Spark's ANSI mode.
 
 A comparison casts both sides to one type: a float and an integer or a decimal to double, an integer
 and a decimal to a decimal wide enough for both, a date and a timestamp to the timestamp of midnight
-in UTC, a string to the other type. Arithmetic on decimals has its own result type, with as many
-digits as the exact result needs, limited to 38.
+in UTC, a string to the other type. Arithmetic on decimals has its own result types, with as many
+digits as the exact result needs, but at most 38.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ _NAMES = {kind: name for name, kind in reversed(_NAMED.items())}
 
 
 def type_named(name: str, sizes: Sequence[str] = ()) -> pa.DataType | None:
-    """Return the type with this upper-case name, or None if there is none.
+    """Return the type with this upper-case SQL name, or None if there is none.
 
     >>> type_named("DECIMAL", ["10", "2"]), type_named("VARCHAR", ["5"])
     (Decimal128Type(decimal128(10, 2)), None)
@@ -67,25 +67,24 @@ def is_real(kind: pa.DataType) -> bool:
 
 
 def is_negated_exactly(kind: pa.DataType) -> bool:
-    """Return whether Spark negates values of `kind` exactly: it keeps 34 digits of a decimal."""
+    """Return whether Spark negates `kind` exactly; it rounds decimals to 34 digits."""
     return not pa.types.is_decimal(kind) or kind.precision <= _NEGATED_DIGITS
 
 
 def is_supported(kind: pa.DataType) -> bool:
-    """Return whether `kind` can be compared; nested values can only be tested for null."""
+    """Return whether values of `kind` can be compared; others can only be tested for null."""
     return kind in _NAMES or pa.types.is_decimal(kind)
 
 
 def as_decimal(kind: pa.DataType) -> pa.DataType:
-    """Return the decimal type that holds every value of an integer type."""
+    """Return the decimal type that holds all values of an integer type; other types unchanged."""
     return pa.decimal128(_DIGITS[kind], 0) if kind in INTEGERS else kind
 
 
 def comparison_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Return the type in which Spark compares values of `kinds`, or None if it cannot compare them.
+    """Return the type in which Spark compares values of `kinds`; None if not supported.
 
-    The type to which Spark casts a string depends on the order of the other types, so None also if
-    a string is compared with more than one other type.
+    A string with two or more other types is unsupported: Spark's choice depends on their order.
     """
     known = list(dict.fromkeys(kind for kind in kinds if not pa.types.is_null(kind)))
     if not known:
@@ -97,7 +96,7 @@ def comparison_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def common_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Return the result type of a CASE, COALESCE or IF with values of `kinds`, or None."""
+    """Return the type of a CASE, COALESCE or IF with values of `kinds`; None if unsupported."""
     known = list(dict.fromkeys(kind for kind in kinds if not pa.types.is_null(kind)))
     if not known:
         return pa.null()
@@ -119,12 +118,12 @@ def _wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     one, other = as_decimal(left), as_decimal(right)
     scale = max(one.scale, other.scale)
     precision = max(one.precision - one.scale, other.precision - other.scale) + scale
-    # Beyond 38 digits Spark rounds or gives up.
+    # With more than 38 digits, Spark rounds or fails.
     return pa.decimal128(precision, scale) if precision <= MAX_DIGITS else None
 
 
 def _type_beside_text(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type to which Spark casts a string that is compared with a `kind`, or None."""
+    """Return the type to which Spark casts a string compared with a value of `kind`, or None."""
     if kind in INTEGERS:
         return pa.int64()
     if is_number(kind):

@@ -1,8 +1,8 @@
 """The values of a part of a predicate, and the rows for which its evaluation failed.
 
-Spark stops at the first row that overflows, divides by zero or cannot be cast, but evaluates a part
-only for rows that the parts before it have not decided: `b <> 0 AND a / b > 1` never fails. So an
-error is recorded per row, and is raised only if the evaluation reaches that row.
+Spark fails at the first row that overflows, divides by zero or cannot be cast, but evaluates a part
+only for rows that earlier parts leave undecided: `b <> 0 AND a / b > 1` never fails. So errors are
+recorded per row, and an error is raised only if the evaluation reaches that row.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ Data: TypeAlias = pa.Array | pa.Scalar
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """An array, or one constant for all rows; null where `failed` is true, because of `reason`."""
+    """An array, or a constant for all rows; null where `failed` is true, because of `reason`."""
 
     data: Data
     failed: pa.BooleanArray | None = None
@@ -29,7 +29,7 @@ class Values:
         return self.data.type
 
     def with_errors(self, *others: tuple[pa.BooleanArray | None, str]) -> "Values":
-        """Return the same values with further failed rows; the first reason is kept."""
+        """Return the same values with additional failed rows; the first reason is kept."""
         failed, reason = None, ""
         for more, why in (*others, (self.failed, self.reason)):
             if more is None:
@@ -40,12 +40,12 @@ class Values:
 
 
 def null_of(kind: pa.DataType) -> pa.Scalar:
-    """Return null as a value of `kind`; `pa.scalar(None, kind)` would import pandas."""
+    """Return a null of type `kind`; unlike `pa.scalar(None, kind)`, this does not import pandas."""
     return pa.nulls(1, kind)[0]
 
 
 def checked(data: Data, is_right: Data, reason: str) -> Values:
-    """Return `data` with an error wherever `is_right` is false; null is not an error."""
+    """Return `data`, with an error in each row where `is_right` is false; null is not an error."""
     right = pc.fill_null(is_right, True)
     if pc.all(right).as_py() is not False:
         return Values(data)
@@ -53,7 +53,7 @@ def checked(data: Data, is_right: Data, reason: str) -> Values:
 
 
 def strict_errors(args: Sequence[Values]) -> list[tuple[pa.BooleanArray | None, str]]:
-    """Return the errors of operands that are evaluated in order until one is null."""
+    """Return the errors of operands that are evaluated in order up to the first null."""
     errors: list[tuple[pa.BooleanArray | None, str]] = []
     for number, arg in enumerate(args):
         failed = arg.failed
@@ -65,5 +65,5 @@ def strict_errors(args: Sequence[Values]) -> list[tuple[pa.BooleanArray | None, 
 
 
 def masked(failed: pa.BooleanArray | None, reached: Data) -> pa.BooleanArray | None:
-    """Return the errors of the rows for which `reached` is true."""
+    """Return the errors restricted to rows for which `reached` is true."""
     return None if failed is None else pc.and_(failed, pc.fill_null(reached, False))

@@ -1,5 +1,5 @@
-"""Hudi's file formats and names: each module parses and encodes one of them.
+"""Hudi's file formats and names; each module parses and encodes one of them.
 
-Owns file names, properties, commit metadata, record keys, partition paths, bucket hashes and log
-blocks. Must not do I/O and must not know storage, tables or Spark.
+This layer owns file names, properties, commit metadata, record keys, partition paths, bucket hashes
+and log blocks. It does no I/O, and does not know storage, tables or Spark.
 """

@@ -1,11 +1,12 @@
-"""The on-disk cache for the machine code of the kernels.
+"""The compiled kernels and the cache of their machine code on disk.
 
-numba costs 1.8 s in a fresh process even with a full cache, so kernels are compiled on first use
-and only for large inputs; nothing here imports numba earlier.
+Importing numba takes 1.8 s in a fresh process even if the cache is full, so kernels are loaded on
+first use, and only for large inputs.
 
-The cache is a pickle: anyone who can write it can run code as this user. It is kept, in this order,
-in NUMBA_CACHE_DIR, beside the kernel's source, in a folder of the user that other users cannot
-write, or nowhere. A damaged cache is deleted and rebuilt; numba itself would fail every time.
+The cache is a pickle: anyone who can write it can run code as this user. Its folder is, in this
+order, NUMBA_CACHE_DIR, the folder of the kernel's source, or a folder of the user that other users
+cannot write; if there is none, nothing is cached. A damaged cache is deleted and rebuilt, because
+numba itself would fail every time.
 """
 
 import contextlib
@@ -23,13 +24,13 @@ _Kernel = TypeVar("_Kernel")
 _COMPILING = threading.Lock()
 
 
-# The choice that `kernels` makes; with None it depends on the amount of work.
+# The choice made by `kernels`; None lets the amount of work decide.
 _asked: ContextVar[bool | None] = ContextVar("asked", default=None)
 
 
 @contextlib.contextmanager
 def kernels(use: bool) -> Iterator[None]:
-    """Use the kernels, or else their plain twins, for all work of this thread in the context."""
+    """Use the kernels, or their plain twins, for all work of this thread in the context."""
     before = _asked.set(use)
     try:
         yield
@@ -38,24 +39,27 @@ def kernels(use: bool) -> Iterator[None]:
 
 
 def is_numba_imported() -> bool:
-    """Return whether numba is already imported in this process, by Lakebed or otherwise."""
+    """Return whether numba has been imported in this process."""
     return "numba" in sys.modules
 
 
 def is_worth_kernel(size: int, cold: int, warm: int) -> bool:
-    """Return whether to use the kernel: from size `cold` on, or `warm` once numba is imported."""
+    """Return whether to use a kernel for an input of `size`.
+
+    The threshold is `warm` if numba is imported, otherwise `cold`.
+    """
     asked = _asked.get()
     return size >= (warm if is_numba_imported() else cold) if asked is None else asked
 
 
 class PlainFirst:
-    """Does the first `most` units of work in plain Python: importing numba takes as long."""
+    """Selects plain Python for the first `most` units of work, while importing numba costs more."""
 
     def __init__(self, most: int) -> None:
         self._left = most
 
     def use_kernel(self, amount: int) -> bool:
-        """Return whether to use the kernel for this much more work; if not, count the work."""
+        """Return whether to use the kernel for the next `amount` of work; if not, count it."""
         asked = _asked.get()
         if asked is not None:
             return asked
@@ -68,10 +72,10 @@ class PlainFirst:
 def load_compiled(source: str, compile_: Callable[[bool], _Kernel]) -> _Kernel:
     """Return the result of `compile_(cached)`, using the cache if possible.
 
-    `source` is the `__file__` of the module whose functions are compiled: the cache is beside it
-    and named after it.
+    `source` is the `__file__` of the module with the functions to compile. numba caches them next
+    to it, under its name.
     """
-    # numba's cache folder is a setting of the entire process.
+    # numba's cache folder is a global setting.
     with _COMPILING, _cache_folder(source) as folder:
         if folder is None:
             return compile_(False)
@@ -86,7 +90,7 @@ def load_compiled(source: str, compile_: Callable[[bool], _Kernel]) -> _Kernel:
 
 
 def private_folder() -> str | None:
-    """Return a folder that only this user can write, created if needed; None if there is none."""
+    """Return a folder that only this user can write, created if necessary, or None."""
     user = os.getuid()
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     for parent, name in ((home, "lakebed"), (tempfile.gettempdir(), f"lakebed-{user}")):
@@ -96,7 +100,7 @@ def private_folder() -> str | None:
             found = os.lstat(folder)
         except OSError:
             continue
-        # Another user may have created the folder, or a link in its place, in /tmp.
+        # In /tmp, another user may have created the folder, or a link in its place.
         ours = stat.S_ISDIR(found.st_mode) and found.st_uid == user
         if ours and not found.st_mode & 0o022 and _is_writable(folder):
             return folder
@@ -105,7 +109,7 @@ def private_folder() -> str | None:
 
 @contextlib.contextmanager
 def _cache_folder(source: str) -> Iterator[str | None]:
-    """Set numba's cache folder in the context; yield the folder, or None if there is no cache."""
+    """Set numba's cache folder in the context and yield it; yield None if there is no cache."""
     import numba as nb  # noqa: PLC0415 - see the module's docstring
 
     given: str = nb.config.CACHE_DIR
@@ -122,7 +126,7 @@ def _cache_folder(source: str) -> Iterator[str | None]:
 
 
 def _is_writable(folder: str) -> bool:
-    """Try to create a file: permission bits do not show that a mount is read-only."""
+    """Return whether a file can be created: permission bits do not show read-only mounts."""
     try:
         os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -132,7 +136,7 @@ def _is_writable(folder: str) -> bool:
 
 
 def has_cache(source: str) -> bool:
-    """Return, without loading numba, whether the kernels of `source` are in the cache."""
+    """Return whether the kernels of `source` are in the cache, without importing numba."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     folders = [given] if given else [_beside(source), private_folder()]
     return any(_cached_files(folder, source) for folder in folders if folder is not None)
@@ -143,7 +147,7 @@ def _beside(source: str) -> str:
 
 
 def _cached_files(folder: str, source: str) -> list[str]:
-    # In a folder that the user chose, numba adds a subfolder named after the path of the source.
+    # In a folder set by the user, numba creates a subfolder named after the path of the source.
     module = os.path.splitext(os.path.basename(source))[0]
     return [
         path

@@ -1,4 +1,4 @@
 """Column groups: which group owns a column, and how the rows of several groups are joined.
 
-Values and streams only; no storage, no table.
+This package works on values and streams; it does not know storage or tables.
 """

@@ -1,14 +1,14 @@
-"""The definition of a column group, and the groups of a table at one point in time.
+"""The definition of column groups, and the groups of a table at one point in time.
 
-A table property defines each group; the columns in no group form the default group, whose name is
+A table property defines each group; columns in no group form the default group, whose name is
 empty:
 
     hoodie.columngroup.<name>      <column>,<column>...[;<ordering column>]
     lakebed.columngroup.instants   {"<name>": [<first instant>, <last instant>]}
 
-The second property lists the groups that were added or dropped after the table was created. A group
-exists from the commit of its first instant until the commit of its last; so a rolled-back instant
-has no effect, and time travel sees the groups of its time.
+The second property lists groups that were added or dropped after the table was created. A group
+exists from the commit of its first instant until the commit of its last. So an instant that is
+rolled back has no effect, and time travel uses the groups of that time.
 """
 
 import json
@@ -29,10 +29,11 @@ Given = str | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class ColumnGroup:
-    """A group of columns that is stored in files of its own.
+    """A group of columns that is stored in separate files.
 
     `columns` includes the `ordering` column, if the group has one. `since` and `until` are the
-    instants that added and dropped the group; None if it was created with the table, or not dropped.
+    instants that added and dropped the group; None if it was created with the table, or not
+    dropped.
     """
 
     name: str
@@ -49,7 +50,7 @@ class ColumnGroup:
 
     @classmethod
     def create(cls, name: str, columns: Iterable[str], ordering: str | None = None) -> Self:
-        """Return a group with a checked name and without repeated columns."""
+        """Return a group; raise InvalidError for an invalid name or a repeated column."""
         if not _NAME.fullmatch(name):
             raise InvalidError(
                 f"column group {name!r}: expected a name of at most 64 letters, digits and '-' that "
@@ -82,7 +83,7 @@ class ColumnGroup:
 
 
 def parse_given(name: str, given: Given, ordering: str | None = None) -> ColumnGroup:
-    """Return the group that a caller defines by the string of its property or a list of columns."""
+    """Return the group that a caller defines, by its property's string or a list of columns."""
     if isinstance(given, str):
         group = ColumnGroup.parse(name, given)
         if ordering is not None and group.ordering not in (None, ordering):
@@ -137,10 +138,10 @@ def _parse_instants(text: str | None) -> dict[str, tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class ColumnGroups:
-    """The column groups of a table at one point in time; none for an ordinary table.
+    """The column groups of a table at one point in time; empty for an ordinary table.
 
-    `shared` are the key and partition columns, which every group holds. `ordering` are the table's
-    ordering columns: groups without an ordering column of their own store a copy, used only to order
+    `shared` are the key and partition columns, which every group stores. `ordering` are the table's
+    ordering columns: groups without their own ordering column store a copy, used only to order
     versions; readers see the values of the default group.
     """
 
@@ -157,11 +158,11 @@ class ColumnGroups:
         return ("", *(group.name for group in self.groups))
 
     def find(self, name: str) -> ColumnGroup | None:
-        """Return the group of this name; None for the default group or an unknown name."""
+        """Return the group with this name; None for the default group or an unknown name."""
         return next((group for group in self.groups if group.name == name), None)
 
     def owner(self, column: str) -> str:
-        """Return the name of the group whose value of a column readers see."""
+        """Return the name of the group from which readers take the values of a column."""
         for group in self.groups:
             if column in group.columns:
                 return group.name
@@ -175,7 +176,7 @@ class ColumnGroups:
         return self.ordering
 
     def holds(self, name: str, column: str) -> bool:
-        """Return whether the files of a group have a column."""
+        """Return whether a group's files store a column."""
         if column in self.shared or column in self.ordering_of(name):
             return True
         return self.owner(column) == name
@@ -183,8 +184,8 @@ class ColumnGroups:
     def touched(self, columns: Collection[str]) -> tuple[str, ...]:
         """Return the groups that a write of `columns` changes.
 
-        The table's ordering columns belong to the default group, but do not change it if another
-        group that is written stores a copy of them.
+        The table's ordering columns belong to the default group, but writing them does not change
+        it if another changed group stores a copy of them.
         """
         free = [column for column in columns if column not in self.shared]
         owners = {self.owner(column) for column in free if column not in self.ordering}
@@ -204,7 +205,7 @@ def groups_at(
     shared: Sequence[str],
     ordering: Sequence[str],
 ) -> ColumnGroups:
-    """Return the groups that exist as of a timeline, given which instants it has committed."""
+    """Return the groups that exist on a timeline, given which instants it has committed."""
     there = tuple(
         group
         for group in groups

@@ -1,4 +1,4 @@
-"""The rules for the columns of a group, checked when it is defined."""
+"""The rules for the columns of a group, which are checked when it is defined."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,10 +16,10 @@ def settle_group(
     partition: Sequence[str],
     ordering: Sequence[str],
 ) -> ColumnGroup:
-    """Return the group without the columns that every group stores; raise an error if it is invalid.
+    """Return the group without columns that every group stores; raise an error if it is invalid.
 
-    A definition may list the key columns or leave them out; the same goes for the table's ordering
-    column, in a group without its own.
+    A definition may list the key columns or omit them. The same holds for the table's ordering
+    column, unless the group has its own.
     """
     what = f"column group {group.name!r}"
     for name in group.columns:
@@ -61,7 +61,7 @@ def settle_group(
 
 
 def check_apart(groups: Iterable[ColumnGroup]) -> None:
-    """Raise an error if a column is in two groups, or if names differ only by case."""
+    """Raise an error if a column is in two groups, or if names of groups differ only by case."""
     owners: dict[str, str] = {}
     names: dict[str, str] = {}
     for group in groups:
@@ -85,7 +85,7 @@ def check_default(
     partition: Sequence[str],
     ordering: Sequence[str],
 ) -> None:
-    """Raise an error for a column of the default group that may not be null."""
+    """Raise an error if a column of the default group is NOT NULL."""
     grouped = {name for group in groups for name in group.columns}
     for field in schema:
         free = field.name not in (*key, *partition, *ordering, *grouped)
@@ -98,9 +98,9 @@ def check_default(
 
 
 def nullable_schema(schema: pa.Schema, key: Sequence[str], partition: Sequence[str]) -> pa.Schema:
-    """Return the schema in which all but key and partition columns may be null.
+    """Return the schema with all columns nullable, except key and partition columns.
 
-    Every version in a group has a value of its ordering column, but a row may have no version there.
+    Ordering columns are nullable too, because a row may have no version in a group.
     """
     fixed = {*key, *partition}
     return pa.schema([f if f.name in fixed else f.with_nullable(True) for f in schema])

@@ -1,4 +1,4 @@
-"""Joins the rows of several column groups by key, as sorted streams."""
+"""Join the rows of several column groups by key, as sorted streams."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
@@ -19,7 +19,7 @@ from lakebed.merge.run import Run
 from lakebed.merge.window import merge_runs
 
 KEYS_ONLY: Final = (RECORD_KEY, PARTITION_PATH)
-"""Meta columns that are the same in all groups; the others are the stamps."""
+"""Meta columns that are equal in all groups; the others are called stamps."""
 _STAMPS: Final = tuple(name for name in META_COLUMNS if name not in KEYS_ONLY)
 
 
@@ -28,9 +28,9 @@ def stitch(
 ) -> Iterator[pa.RecordBatch]:
     """Yield a row for each key of any stream, with the columns of all; missing values are null.
 
-    The streams, each with a name for error messages, hold each key once, in ascending order. A
-    column has the same values in all streams that have it. The columns are the record key and those
-    of `target`, with the columns of `numbered_stamps` in place of each stamp.
+    Each stream has a name, for error messages, and contains each key once, in ascending order. A
+    column has the same values in all streams that have it. The result has the record key and the
+    columns of `target`, with the columns of `numbered_stamps` in place of each stamp.
     """
     count = len(streams)
     fields = {RECORD_KEY: pa.field(RECORD_KEY, pa.string())}
@@ -46,10 +46,10 @@ def complete(
     further: Sequence[Iterable[pa.RecordBatch]],
     target: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield `rows`, and a row with nulls for each key that only `further` streams hold.
+    """Yield `rows`, and a row with nulls for each key that only `further` streams contain.
 
-    All streams hold each key once, in ascending order. `rows` have the columns of `target`, the
-    others the record key and some of these.
+    All streams contain each key once, in ascending order. `rows` have the columns of `target`,
+    other streams the record key and some of these.
     """
     runs = [Run("another column group", batches, partial=True) for batches in further]
     own = Run("the column group", rows, partial=True)
@@ -59,7 +59,7 @@ def complete(
 
 
 def with_commit_time(target: pa.Schema) -> pa.Schema:
-    """Add the commit time if the columns include stamps: it decides which group's are used."""
+    """Add the commit time if the columns include stamps: it determines whose stamps are used."""
     stamps = [name for name in target.names if name in _STAMPS]
     if not stamps or COMMIT_TIME in stamps:
         return target
@@ -67,20 +67,20 @@ def with_commit_time(target: pa.Schema) -> pa.Schema:
 
 
 def numbered_stamps(batches: Iterable[pa.RecordBatch], number: int) -> Iterator[pa.RecordBatch]:
-    """Rename the stamps, which differ between groups."""
+    """Rename the stamps, so that those of several groups can be in one row."""
     for batch in batches:
         names = [_number(name, number) if name in _STAMPS else name for name in batch.schema.names]
         yield batch.rename_columns(names)
 
 
 def written_by(batch: pa.RecordBatch, count: int, commits: pa.StringArray) -> pa.RecordBatch:
-    """Return the rows of which one of `commits` wrote a part, be it the newest part or not."""
+    """Return the rows of which some part was written by one of `commits`."""
     times = [batch.column(name) for name in _numbered(COMMIT_TIME, count)]
     return batch.filter(reduce(pc.or_, [pc.is_in(time, value_set=commits) for time in times]))
 
 
 def newest_stamps(batch: pa.RecordBatch, count: int, target: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of `target`; a row has the stamps of its newest part."""
+    """Return the columns of `target`, with the stamps of the newest part of each row."""
     asked = [name for name in target.names if name in _STAMPS]
     stamps: dict[str, pa.Array] = {}
     if asked:

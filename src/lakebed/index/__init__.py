@@ -1,5 +1,5 @@
-"""Indexes: they determine which file group a record key belongs to.
+"""Indexes, which determine the file group of a record key.
 
-Owns the writer's index: bucket numbers, file ids, and the check that an index matches a table. Must
-not know transactions or engines.
+This layer owns the writer's index: bucket numbers, file ids, and the check that an index matches a
+table. It does not know transactions or engines.
 """

@@ -1,9 +1,9 @@
 """The Bloom index: a simple index that skips base files whose footers show that they lack a key.
 
-A footer holds the smallest and the greatest key, and a Bloom filter of all keys, in Hudi's format
-(`format/index/bloom.py`). A file without a filter, or with one that cannot be read, may hold any
-key of its range. Logs have no filters: as with the simple index, those that may hold keys missing
-from the base file are searched.
+A footer contains the smallest and the greatest key, and a Bloom filter of all keys, in Hudi's
+format (`format/index/bloom.py`). A file without a readable filter may hold any key of its range.
+Logs have no filters: as with the simple index, logs that may hold keys missing from the base file
+are searched.
 """
 
 import logging
@@ -26,15 +26,15 @@ from lakebed.table.view import TableView
 
 log = logging.getLogger(__name__)
 
-# A filter is not tested for more keys than this: it is quicker to read the keys of the file, which
-# very likely holds one of them.
+# For more keys than this, reading the keys of the file is faster than testing the filter, which
+# very likely matches one of them.
 _MIN_TESTED = 10_000
 _ROWS_PER_TEST = 8
 
 
 @dataclass(frozen=True, slots=True)
 class BloomStrategy(BaseFileStrategy):
-    """Keys are looked up in the base files whose Bloom filters match them."""
+    """The strategy that looks up keys in the base files whose Bloom filters match them."""
 
     value: BloomIndex
     needs_keys: ClassVar[bool] = True
@@ -46,12 +46,12 @@ class BloomStrategy(BaseFileStrategy):
 
 @dataclass(frozen=True, slots=True)
 class BloomLocator(SimpleLocator):
-    """Finds the file groups of a write's keys in the files that may hold them."""
+    """Finds the file groups of a write's keys in the base files whose filters match them."""
 
     def narrow(
         self, view: TableView, source: RunSource, keys: pa.StringArray
     ) -> tuple[RunSource, pa.StringArray]:
-        """Return a base file, and those of `keys` that its key range and Bloom filter allow."""
+        """Return a base file with its footer, and those of `keys` that the footer allows."""
         footer = source.footer
         if footer is None:
             with open_parquet(view.storage, source.path, source.name) as file:
@@ -64,7 +64,7 @@ class BloomLocator(SimpleLocator):
             try:
                 bloom = parse_bloom(text, kind, source.name)
             except (CorruptError, UnsupportedError) as error:
-                log.warning("%s; all its keys are read instead", error)
+                log.warning("%s; all keys of the file are read instead", error)
             else:
                 wanted = wanted.filter(pc.invert(bloom.missing(wanted)))
         return replace(source, footer=footer), wanted

@@ -1,7 +1,7 @@
 """The simple bucket index: the hash of a key determines its file group.
 
-Each partition has the same number of buckets, each bucket one file group, whose id starts with the
-bucket's number in eight digits (Hudi's BucketIdentifier).
+Every partition has the same number of buckets, and every bucket one file group, whose id starts
+with the bucket's number in eight digits (Hudi's BucketIdentifier).
 """
 
 from collections import defaultdict
@@ -39,7 +39,7 @@ _BUCKETS_BY_PARTITION = "hoodie.bucket.index.partition.expressions"
 
 
 class HeldBuckets(Mapping[BucketId, str]):
-    """The file groups of buckets; those of a partition are looked up on first access.
+    """The file groups of buckets, which are looked up when a partition is first accessed.
 
     Iteration and length cover only the partitions that have been looked up.
     """
@@ -50,7 +50,7 @@ class HeldBuckets(Mapping[BucketId, str]):
         self._held: dict[BucketId, str] = {}
 
     def learn(self, partitions: Iterable[str]) -> None:
-        """Find the file groups of some partitions at once."""
+        """Look up the file groups of several partitions at once."""
         unknown = set(partitions) - self._known
         if unknown:
             slices = bucket_slices(self._snapshot.within(unknown))
@@ -68,7 +68,7 @@ class HeldBuckets(Mapping[BucketId, str]):
         return len(self._held)
 
     def __reduce__(self) -> tuple[type[Self], tuple[Snapshot]]:
-        """Pickle only the bare snapshot: most tasks need no file group, and the others a few."""
+        """Pickle only the bare snapshot, because most tasks look up few file groups or none."""
         return type(self), (self._snapshot.bare(),)
 
 
@@ -76,9 +76,9 @@ class HeldBuckets(Mapping[BucketId, str]):
 class BucketLocator(HashLocator):
     """The file group of each bucket.
 
-    A new id is derived from the write's own seed. With non-blocking writers it is derived from
-    facts that all of them know: the instants that replaced file groups (`ended`), or the instant of
-    this write, if it replaces them (`ends`).
+    New file ids are derived from the write's own seed, or, with non-blocking writers, from what all
+    writers know: the instants that replaced file groups (`ended`), or the instant of this write if
+    it replaces them (`ends`).
     """
 
     buckets: int
@@ -88,11 +88,11 @@ class BucketLocator(HashLocator):
 
     @property
     def assigns_later(self) -> int | None:
-        """Return the number of buckets unless the file groups are known already."""
+        """Return the number of buckets, or None if the existing file groups are known already."""
         return self.buckets if isinstance(self.held, HeldBuckets) else None
 
     def learn(self, partitions: Iterable[str]) -> None:
-        """Find the file groups of some partitions at once."""
+        """Look up the file groups of several partitions at once."""
         if isinstance(self.held, HeldBuckets):
             self.held.learn(partitions)
 
@@ -103,7 +103,7 @@ class BucketLocator(HashLocator):
         return pa.array(self.hashed.buckets(keys, self.buckets, texts))
 
     def file_id(self, partition: str, slot: int) -> str:
-        """Return the file group of a bucket."""
+        """Return the existing or new file group of a bucket."""
         place = BucketId(partition, slot)
         held = self.held.get(place)
         if held is not None:
@@ -115,10 +115,10 @@ class BucketLocator(HashLocator):
     def file_ids(
         self, partition: str, staged: StagedBucket
     ) -> Sequence[tuple[str, StagedBucket | None]]:
-        """Return the file group of a staged run, or several that each take a part of the run."""
+        """Return the file groups of a staged run, each with its part of the run (None: all)."""
         if staged.of % self.buckets == 0:
             return [(self.file_id(partition, staged.number % self.buckets), None)]
-        # The number of buckets that another writer chose need not be compatible with the number by
+        # Another writer may have chosen a number of buckets that is not a divisor of the number by
         # which the runs were staged.
         divides = self.buckets % staged.of == 0
         several = range(staged.number, self.buckets, staged.of) if divides else range(self.buckets)
@@ -133,19 +133,19 @@ class BucketLocator(HashLocator):
 
 @dataclass(frozen=True, slots=True)
 class BucketStrategy(IndexStrategy):
-    """A fixed number of buckets per partition."""
+    """The strategy of an index with a fixed number of buckets per partition."""
 
     value: BucketIndex
     one_group_per_key: ClassVar[bool] = True
 
     def settle(self, snapshot: Snapshot) -> BucketIndex:
-        """Return the index; raise an error if file ids or sampled keys do not match its buckets."""
+        """Return the index; raise an error if file ids or sampled keys contradict it."""
         places = slices_by_bucket(snapshot)
         for place, slice_ in places.items():
             if place.bucket >= self.value.buckets:
                 raise InvalidError(
                     f"file id {slice_.group.file_id!r} is bucket {place.bucket}, but the index was "
-                    f"named with {self.value.buckets} buckets"
+                    f"given as having {self.value.buckets} buckets"
                 )
         hashed = KeyHash.of(snapshot.config, self.value)
         check_sample(
@@ -154,7 +154,7 @@ class BucketStrategy(IndexStrategy):
         return self.value
 
     def locator(self, write: NewWrite) -> BucketLocator:
-        """Return the locator of a write; a write that replaces file groups appends to none."""
+        """Return the locator of a write; if the write replaces file groups, it appends to none."""
         config = write.snapshot.config
         empty = write.replaces or not write.snapshot.timeline.commits
         held = {} if empty else HeldBuckets(write.snapshot)
@@ -165,7 +165,7 @@ class BucketStrategy(IndexStrategy):
         return replace(found, ended=ended_buckets(write.snapshot), ends=ends)
 
     def check_groups(self, snapshot: Snapshot, groups: Collection[FileGroupId]) -> None:
-        """Raise CorruptError if one of the file groups shares its bucket with another."""
+        """Raise CorruptError if one of the file groups shares a bucket with another file group."""
         for place, slices in bucket_slices(snapshot).items():
             if len(slices) > 1 and any(slice_.group in groups for slice_ in slices):
                 _check_one(place, slices)
@@ -173,18 +173,18 @@ class BucketStrategy(IndexStrategy):
     def prune(
         self, config: TableConfig, keys: Sequence[str], slices: Sequence[FileSlice]
     ) -> Sequence[FileSlice]:
-        """Leave out the slices of buckets that none of the keys hashes to.
+        """Return the slices of buckets to which a key hashes.
 
-        A file id without a bucket number is kept; a number beyond the number of buckets shows that
-        another index wrote the table, and then all slices are kept.
+        File ids without a bucket number are kept. If a number exceeds the number of buckets,
+        another index wrote the table, and all slices are kept.
         """
         if _BUCKETS_BY_PARTITION in config.properties:
             return slices
         found = [bucket_of_file_id(slice_.group.file_id) for slice_ in slices]
         if any(bucket is not None and bucket >= self.value.buckets for bucket in found):
             return slices
-        # Treated as not composite: then the string alone decides how a key is split, even a key
-        # that an older release wrote as a bare value.
+        # If treated as not composite, keys are split by their string alone, which also covers keys
+        # that an older release wrote as bare values.
         hashed = replace(KeyHash.of(config, self.value), composite=False)
         wanted = set(hashed.buckets(pa.array(keys, pa.string()), self.value.buckets).tolist())
         return tuple(
@@ -197,7 +197,7 @@ class BucketStrategy(IndexStrategy):
         """Raise an error: each bucket is one file group, so the table cannot be clustered."""
         raise InvalidError(
             f"table {config.name!r} has a bucket index: each bucket is one sorted file group, which "
-            "clustering would take apart; compact it instead"
+            "clustering would split; compact it instead"
         )
 
     def misplaced_groups(self, groups: Iterable[FileGroupId]) -> Iterator[Misplaced]:
@@ -226,7 +226,7 @@ class BucketStrategy(IndexStrategy):
     def misplaced_keys(
         self, config: TableConfig, file_id: str, keys: pa.StringArray
     ) -> tuple[Numbers, Numbers]:
-        """Return the positions and the buckets of keys that belong to another bucket."""
+        """Return the positions of keys that belong to another bucket, and their buckets."""
         own = bucket_of_file_id(file_id)
         if own is None:
             return NO_NUMBERS, NO_NUMBERS
@@ -236,7 +236,7 @@ class BucketStrategy(IndexStrategy):
 
 
 def slices_by_bucket(snapshot: Snapshot) -> Mapping[BucketId, FileSlice]:
-    """Return the file slice of every bucket that has a file group.
+    """Return the file slice of each bucket that has a file group.
 
     Raises CorruptError if a bucket has two file groups, which would split its keys.
     """
@@ -258,7 +258,7 @@ def _check_one(place: BucketId, slices: Sequence[FileSlice]) -> None:
 
 
 def bucket_slices(snapshot: Snapshot) -> Mapping[BucketId, Sequence[FileSlice]]:
-    """Return the file slices of every bucket that has any; more than one slice means damage."""
+    """Return the file slices of each bucket that has any; more than one means damage."""
     found: dict[BucketId, list[FileSlice]] = {}
     for slice_ in snapshot.slices:
         bucket = bucket_of_file_id(slice_.group.file_id)
@@ -272,7 +272,7 @@ def bucket_slices(snapshot: Snapshot) -> Mapping[BucketId, Sequence[FileSlice]]:
 
 
 def derived_file_id(place: BucketId, seed: str) -> str:
-    """Return a file id for a bucket that has none; it is the same in every task of one write.
+    """Return a new file id for a bucket, the same in every task of a write.
 
     `seed` is random for each write, so a replaced id is never reused.
     """
@@ -280,10 +280,10 @@ def derived_file_id(place: BucketId, seed: str) -> str:
 
 
 def agreed_file_id(place: BucketId, ended: str | None) -> str:
-    """Return the id that all writers derive independently for a bucket without a file group.
+    """Return the file id that all writers derive for a bucket without a file group.
 
-    That is Hudi's fixed id. If the instant `ended` replaced a file group of the bucket, the id is
-    derived from that instant: readers would hide new rows under the replaced id.
+    It is Hudi's fixed id or, if the instant `ended` replaced a file group of the bucket, an id
+    derived from `ended`, because readers would hide rows under the replaced id.
     """
     if ended is None:
         return fixed_bucket_file_id(place.bucket)
@@ -291,7 +291,7 @@ def agreed_file_id(place: BucketId, ended: str | None) -> str:
 
 
 def ended_buckets(snapshot: Snapshot) -> Mapping[BucketId, str]:
-    """Return the buckets with a replaced file group, each with the last replacing instant."""
+    """Return the buckets of replaced file groups, each with the last instant that replaced one."""
     found: dict[BucketId, str] = {}
     for instant in snapshot.timeline.commits:
         if instant.action is not Action.REPLACECOMMIT:

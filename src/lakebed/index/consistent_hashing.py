@@ -1,4 +1,4 @@
-"""The consistent-hashing bucket index, by the position of a key on the ring of its partition."""
+"""The consistent-hashing bucket index, which places keys on a ring of hashes per partition."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ from lakebed.table.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class RingLocator(HashLocator):
-    """The nodes of the ring of each partition; a new partition starts with `buckets` nodes."""
+    """The nodes on the rings of partitions; a new partition starts with `buckets` nodes."""
 
     table: str
     buckets: int
@@ -38,7 +38,7 @@ class RingLocator(HashLocator):
     def slots(
         self, keys: pa.StringArray, texts: KeyTexts | None, partitions: pa.StringArray
     ) -> pa.Array:
-        """Return for each row the number of its node on the ring of its partition."""
+        """Return for each row the number of its node on its partition's ring."""
         of = self.hashed
         hashes = key_hashes(keys, of.fields, of.hash_fields, composite=of.composite, texts=texts)
         return pa.array(node_numbers(partitions, hashes, self._ring))
@@ -53,7 +53,7 @@ class RingLocator(HashLocator):
         if resized is not None:
             raise ConflictError(
                 f"{self.table}: the bucket of file group {file_id} in partition "
-                f"{partition!r} may be resized by the clustering {resized}, which is pending; "
+                f"{partition!r} may be resized by the pending clustering {resized}; "
                 "let Apache Hudi finish it, or roll it back, and retry the write"
             )
         return file_id
@@ -65,7 +65,7 @@ class RingLocator(HashLocator):
             ensure_ring(storage, self._ring(partition))
 
     def _ring(self, partition: str) -> HashingMetadata:
-        """Return the stored ring of a partition, or the ring that a new partition starts with."""
+        """Return the stored ring of a partition, or the first ring of a new partition."""
         reason = self.loaded.refused.get(partition)
         if reason is not None:
             raise UnsupportedError(
@@ -77,16 +77,16 @@ class RingLocator(HashLocator):
 
 @dataclass(frozen=True, slots=True)
 class ConsistentHashingStrategy(IndexStrategy):
-    """Buckets on a ring of hashes; each partition has its own ring."""
+    """The strategy of an index with buckets on rings of hashes, one ring per partition."""
 
     value: ConsistentHashingIndex
 
     def check_table(self, config: TableConfig) -> None:
-        """Raise an error for a copy-on-write table."""
+        """Raise an error if the table is copy-on-write."""
         check_table_type(config)
 
     def settle(self, snapshot: Snapshot) -> ConsistentHashingIndex:
-        """Return the index, with the rings' number of buckets if the caller named no number."""
+        """Return the index; without a number of buckets, take that of the stored rings."""
         named = self.value
         loaded = load_rings(snapshot)
         if loaded.refused:
@@ -118,7 +118,7 @@ class ConsistentHashingStrategy(IndexStrategy):
         return replace(named, buckets=named.buckets if known is None else known)
 
     def locator(self, write: NewWrite) -> RingLocator:
-        """Return the locator of a write, after marking rings whose clustering has completed."""
+        """Return the locator of a write, after writing missing markers of completed clusterings."""
         if write.replaces:
             raise _hides_rows(write.operation, write.snapshot.config)
         loaded = load_rings(write.snapshot)
@@ -126,7 +126,7 @@ class ConsistentHashingStrategy(IndexStrategy):
         return self._locator(write.snapshot, loaded)
 
     def check_clusterable(self, config: TableConfig) -> None:
-        """Raise an error: buckets on a ring can only be resized."""
+        """Raise an error, because clustering does not resize buckets."""
         raise UnsupportedError(
             f"table {config.name!r} is written with consistent hashing: this release does not resize "
             "its buckets; compact it, or let Apache Hudi cluster it"
@@ -139,13 +139,13 @@ class ConsistentHashingStrategy(IndexStrategy):
 
 
 def check_groups_may_end(storage: Storage, config: TableConfig, operation: str) -> None:
-    """Raise an error for an operation that replaces file groups of a table with consistent hashing."""
+    """Raise an error if `operation` replaces file groups of a table with consistent hashing."""
     if any(storage.list_names(HASHING_FOLDER)):
         raise _hides_rows(operation, config)
 
 
 def _hides_rows(operation: str, config: TableConfig) -> UnsupportedError:
-    """Return the error for replacing file groups whose ids, fixed by the hash, would be reused."""
+    """Return the error for an operation after which rows in reused file ids would be hidden."""
     return UnsupportedError(
         f"table {config.name!r} is written with consistent hashing, whose file groups keep their "
         f"ids: after {operation} new rows would be hidden; delete and upsert instead"
@@ -153,7 +153,7 @@ def _hides_rows(operation: str, config: TableConfig) -> UnsupportedError:
 
 
 def ring_file_ids(snapshot: Snapshot, rings: Rings) -> dict[BucketId, str]:
-    """Return the existing file groups by their positions on the rings."""
+    """Return the existing file groups by their position on the rings."""
     numbers = {
         (partition, node.file_id): number
         for partition, ring in rings.items()
@@ -171,7 +171,7 @@ def node_numbers(
     hashes: npt.NDArray[np.int32],
     ring_of: Callable[[str], HashingMetadata],
 ) -> Numbers:
-    """Return for each row the number of its node on the ring of its partition."""
+    """Return for each row the number of its node on its partition's ring."""
     coded = partitions.dictionary_encode()
     codes = coded.indices.to_numpy().astype(np.int64)
     rings = [ring_of(partition).values for partition in coded.dictionary.to_pylist()]
@@ -179,7 +179,7 @@ def node_numbers(
         return np.empty(0, np.int64)
     sizes = np.array([len(ring) for ring in rings])
     starts = np.cumsum(sizes) - sizes
-    # All rings are laid out on one line, so that a single search covers them all.
+    # Concatenate all rings with offsets, so that a single search covers them all.
     span = MAX_VALUE + 1
     line = np.concatenate([ring + number * span for number, ring in enumerate(rings)])
     found = np.searchsorted(line, codes * span + hashes, side="left") - starts[codes]

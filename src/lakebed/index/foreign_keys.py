@@ -1,10 +1,10 @@
-"""Checks whether record keys and folders of a table have the format that we would write.
+"""Check whether a table's record keys and folders have the format that Lakebed would write.
 
-Hudi formats most values in one way. A timestamp or binary key differs between its `upsert`
-(1704164645000600, hex) and its row writer, which `bulk_insert` uses (`2024-01-02 03:04:05.0`,
-`[B@6602d040`), and Spark SQL names the folder of a timestamp `2024-01-02 03%3A04%3A05`. No property
-records which format was used, so stored keys are sampled; keys and folders in another format are
-not used for pruning.
+Hudi formats most types in one way only. But it formats a timestamp or binary key differently in its
+`upsert` (1704164645000600, hex) and in its row writer, which `bulk_insert` uses (`2024-01-02
+03:04:05.0`, `[B@6602d040`), and Spark SQL names the folder of a timestamp `2024-01-02
+03%3A04%3A05`. No property records the format, so stored keys are sampled; keys and folders in
+another format are not used for pruning.
 """
 
 import re
@@ -44,7 +44,7 @@ def may_differ(schema: pa.Schema, fields: Iterable[str]) -> bool:
 def keys_are_ours(
     storage: Storage, config: TableConfig, schema: pa.Schema, slices: Sequence[FileSlice]
 ) -> bool:
-    """Return whether stored keys have our format, judging by a sample."""
+    """Return whether the keys in a sample of files have our format."""
     fields = config.record_key_fields
     if not may_differ(schema, fields):
         return True
@@ -64,7 +64,7 @@ def sample_keys(
     file: BaseFile,
     more: Iterable[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield some rows of a base file: the stored key, the columns that form it, and `more`."""
+    """Yield sample rows of a base file: stored keys, the columns that form them, and `more`."""
     columns = dict.fromkeys((RECORD_KEY, *config.record_key_fields, *more))
     yield from sample_base_file(storage, file.path, schema, list(columns))
 
@@ -72,9 +72,9 @@ def sample_keys(
 def odd_key(
     rows: pa.RecordBatch, config: TableConfig, *, bare: bool = False
 ) -> tuple[str | None, str] | None:
-    """Return the first stored key that we would format differently, and our format, or None.
+    """Return the first stored key that we would format differently, with our format, or None.
 
-    With `bare`, a composite key of a single field may lack the field's name.
+    With `bare`, a composite key of a single field may omit the field's name.
     """
     fields = config.record_key_fields
     stored = rows.column(RECORD_KEY)
@@ -86,8 +86,7 @@ def odd_key(
         return None, str(error)
     equal = pc.fill_null(pc.equal(stored, ours), False)
     if bare and config.composite_key and len(fields) == 1:
-        # Some releases of Hudi wrote the bare value of a single field, as if the key were not
-        # composite.
+        # Some releases of Hudi wrote a single field as a key that is not composite.
         plain = record_keys({name: rows.column(name) for name in fields}, fields, False)
         equal = pc.or_(equal, pc.fill_null(pc.equal(stored, plain), False))
     odd = np.flatnonzero(~equal.to_numpy(zero_copy_only=False))
@@ -95,7 +94,7 @@ def odd_key(
 
 
 def odd_folder(config: TableConfig, schema: pa.Schema, folders: Iterable[str]) -> str | None:
-    """Return a folder whose timestamp or binary value is not in our format, or None."""
+    """Return a folder with a timestamp or binary value that is not in our format, or None."""
     fields = config.partition_fields
     tests = [
         None if field in config.timestamp_fields else _OURS.get(_kind(schema, field) or "")
@@ -115,7 +114,7 @@ def odd_folder(config: TableConfig, schema: pa.Schema, folders: Iterable[str]) -
 
 
 def _kind(schema: pa.Schema, field: str) -> str | None:
-    """Return the kind of a column that Hudi formats in several ways; None for other columns."""
+    """Return "timestamp" or "binary", the kinds that Hudi formats in several ways, or None."""
     at = schema.get_field_index(field)
     kind = schema.field(at).type if at >= 0 else pa.null()
     if pa.types.is_timestamp(kind):

@@ -1,4 +1,4 @@
-"""The common part of all bucket indexes: hashing keys, and checking a table's keys by hash."""
+"""The common part of all bucket indexes: hash keys, and check a table's keys by their hash."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class BucketId:
 
 @dataclass(frozen=True, slots=True)
 class KeyHash:
-    """The hash of record keys: the key fields of the table, and which of them are hashed."""
+    """How record keys are hashed: the table's key fields, and which of them are hashed."""
 
     fields: tuple[str, ...]
     hash_fields: tuple[str, ...]
@@ -41,13 +41,13 @@ class KeyHash:
 
     @classmethod
     def of(cls, config: TableConfig, index: WriterIndex) -> Self:
-        """Return the key hash that the table's configuration requires."""
+        """Return the key hash for a table and its index."""
         return cls(config.record_key_fields, index.hash_fields, config.composite_key)
 
     def buckets(
         self, keys: pa.StringArray, count: int, texts: KeyTexts | None = None
     ) -> npt.NDArray[np.int32]:
-        """Return the bucket, out of `count`, of each key; `texts` are the parts of the keys, if known."""
+        """Return the bucket of each key, out of `count`; `texts` are the keys' parts, if known."""
         return key_buckets(
             keys, self.fields, self.hash_fields, count, composite=self.composite, texts=texts
         )
@@ -55,14 +55,14 @@ class KeyHash:
 
 @dataclass(frozen=True, slots=True)
 class HashLocator(Locator):
-    """A locator that hashes the keys of rows; `held` are the existing file groups of buckets."""
+    """A locator that hashes keys; `held` maps buckets to their existing file groups."""
 
     hashed: KeyHash
     held: Mapping[BucketId, str]
 
     @property
     def existing(self) -> Collection[str]:
-        """Return the existing file groups."""
+        """Return the ids of existing file groups."""
         return self.held.values()
 
 
@@ -72,7 +72,7 @@ def check_sample(
     locator: Locator,
     places: Mapping[BucketId, FileSlice],
 ) -> None:
-    """Raise an error if, by this index, sampled keys belong to another file group."""
+    """Raise an error if sampled keys are in another file group than the index determines."""
     for place, slice_ in sorted(places.items(), key=lambda item: item[1].group)[:_SAMPLE_FILES]:
         if slice_.base_file is not None:
             _check_file(snapshot, index, locator, place, slice_.base_file)
@@ -94,14 +94,14 @@ def _check_file(
     if odd is not None:
         raise UnsupportedError(
             f"{file.path} holds the key {odd[0]!r}, which Lakebed would write as {odd[1]!r}: an "
-            "older or another writer made it, and our rows would not replace its"
+            "older or another writer wrote it, and our rows would not replace its rows"
         )
     keys = first.column(0)
     found = locator.slots(keys, None, pa.repeat(pa.scalar(place.partition), len(keys)))
     wrong = np.flatnonzero(found.to_numpy() != place.bucket)
     if wrong.size:
         raise InvalidError(
-            f"key {keys[int(wrong[0])].as_py()!r} lies in bucket {place.bucket} ({file.path}), but "
-            f"{index.buckets} buckets over {','.join(index.hash_fields)} put it elsewhere: the "
+            f"key {keys[int(wrong[0])].as_py()!r} is in bucket {place.bucket} ({file.path}), but "
+            f"{index.buckets} buckets over {','.join(index.hash_fields)} put it in another: the "
             "index does not match the table"
         )

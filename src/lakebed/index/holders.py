@@ -1,6 +1,6 @@
-"""Keys and the file slices that hold them, as columns: the result of every index lookup.
+"""Keys with the file slices that hold them, as columns: the result of every index lookup.
 
-A key may be in several file groups, because a plain insert does not look keys up.
+A key may be in several file groups, because a plain insert does not look up keys.
 """
 
 from uuid import UUID, uuid5
@@ -14,15 +14,15 @@ from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.strategy import Numbers
 from lakebed.merge.rule import MergeRule
 
-# The column with the locations of a key: numbers of file slices, separated by commas, or null.
+# The column of a key's locations: numbers of file slices, separated by commas, or null.
 HOLDERS = "_lakebed_holders"
 HOLDERS_SCHEMA = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(HOLDERS, pa.string())])
 
 
 def new_file_id(partition: str, number: int, seed: str) -> str:
-    """Return the id of the new file group `number` of a partition, formatted as in Hudi.
+    """Return the id of the new file group `number` of a partition, in Hudi's format.
 
-    It is derived from the write's own random `seed`, so a task that runs twice gets the same id.
+    It is derived from the write's random `seed`, so a task that runs twice gets the same id.
     """
     return f"{uuid5(UUID(seed), f'{partition}/{number}')}-0"
 
@@ -34,13 +34,13 @@ def _join_holders(older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatc
 
 
 HOLDERS_RULE = MergeRule(merger=_join_holders)
-"""Merges runs of keys and locations: a key that is in several files gets all their numbers."""
+"""Merges runs of keys with their locations; a key in several files gets all their numbers."""
 
 
 def explode_holders(places: pa.StringArray) -> tuple[Numbers, Numbers]:
-    """Return (row, location) for every location of every row; -1 for a row without a location.
+    """Return (row, location) for every location of every row, -1 for a row without one.
 
-    A location that occurs twice in a row is returned once. Rows ascend.
+    Rows ascend, and the locations of a row are distinct.
     """
     none = np.flatnonzero(places.is_null().to_numpy(zero_copy_only=False))
     lists = pc.split_pattern(places, ",")

@@ -1,4 +1,4 @@
-"""The kinds of index: the only module that maps an index in the properties to its strategy."""
+"""Map the index in a table's properties to its strategy; no other module does so."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,5 +31,5 @@ _STRATEGIES: Mapping[type[WriterIndex], Callable[[Any], IndexStrategy]] = {
 
 
 def strategy_of(index: WriterIndex) -> IndexStrategy:
-    """Return the strategy of a table's index."""
+    """Return the strategy of a table for its index."""
     return _STRATEGIES[type(index)](index)

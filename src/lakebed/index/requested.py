@@ -1,4 +1,4 @@
-"""The writer's index as named by a caller."""
+"""The writer's index that a caller requests by name."""
 
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.names.bucket_hash import MAX_BUCKETS
@@ -8,7 +8,7 @@ from lakebed.table.config.writer_index import INDEXES, WriterIndex
 
 
 def named_index(config: TableConfig, word: str | None, buckets: int | None) -> WriterIndex:
-    """Return the index of that name, or raise an error."""
+    """Return the index with this name; raise an error if it is unknown or does not fit."""
     name = "bucket" if word is None else str(word).lower()
     if name not in INDEXES:
         raise UnsupportedError(

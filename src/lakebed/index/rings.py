@@ -3,10 +3,9 @@
     .hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.hashing_meta
     .hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.commit
 
-A clustering that resizes buckets writes a new ring, which is valid once the clustering has
-completed. The next writer that finds the clustering completed records that in an empty file beside
-the ring: the timeline, from which instants are archived, is then no longer needed. While the
-clustering is pending, the previous ring is valid.
+A clustering that resizes buckets writes a new ring, which becomes valid when the clustering
+completes; until then, the previous ring is valid. The next writer marks the new ring as committed
+by an empty file beside it, so that the ring stays valid after the instant is archived.
 """
 
 from collections import defaultdict
@@ -26,9 +25,9 @@ from lakebed.table.files.pending_plans import planned_groups
 from lakebed.table.snapshot import Snapshot
 
 HASHING_FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
-"""The folder in which a table with consistent hashing stores its rings."""
+"""The folder for the rings of a table with consistent hashing."""
 _RING, _COMMITTED = ".hashing_meta", ".commit"
-# Reading small files is mostly waiting for storage.
+# Many threads, because reading small files is mostly waiting for storage.
 _READERS = 16
 
 Rings = Mapping[str, HashingMetadata]
@@ -36,10 +35,10 @@ Rings = Mapping[str, HashingMetadata]
 
 @dataclass(frozen=True, slots=True)
 class LoadedRings:
-    """The valid ring of each partition that has a ring, and the markers to be written.
+    """The valid rings by partition, and the paths of markers to be written.
 
-    `resizing` are buckets that a pending clustering may change, each with its instant. `refused`
-    are partitions whose files do not match their rings, each with the reason.
+    `resizing` are the buckets that a pending clustering may change, each with its instant.
+    `refused` are the partitions whose files do not match their ring, each with the reason.
     """
 
     rings: Rings = field(default_factory=dict)
@@ -49,12 +48,12 @@ class LoadedRings:
 
     @property
     def buckets(self) -> int | None:
-        """Return the number of buckets that all rings started with; None if the numbers differ."""
+        """Return the initial number of buckets of all rings; None if it differs between them."""
         counts = {ring.num_buckets for ring in self.rings.values()}
         return counts.pop() if len(counts) == 1 else None
 
     def mark_committed(self, storage: Storage) -> None:
-        """Write the missing markers, as every Hudi writer does."""
+        """Write the missing markers, as Hudi's writers do."""
         for path in self.markers:
             try:
                 storage.put_if_absent(path, b"")
@@ -72,12 +71,12 @@ class _Folder:
 
 @lru_cache(maxsize=1024)
 def first_ring(partition: str, buckets: int) -> HashingMetadata:
-    """Return the ring of a partition that has none yet."""
+    """Return the first ring of a partition."""
     return HashingMetadata.first(partition, buckets)
 
 
 def check_table_type(config: TableConfig) -> None:
-    """Raise an error for a copy-on-write table, as Hudi does: moving rows requires logs."""
+    """Raise an error for a copy-on-write table: as in Hudi, moving rows requires logs."""
     if config.table_type is not TableType.MERGE_ON_READ:
         raise UnsupportedError(
             f"table {config.name!r} is {config.table_type}: consistent hashing needs a "
@@ -122,14 +121,14 @@ def ensure_ring(storage: Storage, ring: HashingMetadata) -> None:
         found = HashingMetadata.parse(storage.read(path), path)
         if found.nodes != ring.nodes:
             raise ConflictError(
-                f"{storage.url}: another writer began partition {ring.partition!r} with "
+                f"{storage.url}: another writer created partition {ring.partition!r} with "
                 f"{len(found.nodes)} buckets, we with {len(ring.nodes)}; retry the write"
             ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """One partition whose ring is being chosen, with its file groups."""
+    """A partition whose valid ring is to be chosen, with its file groups."""
 
     snapshot: Snapshot
     partition: str
@@ -170,7 +169,7 @@ def _check_forgotten(choice: _Choice, at: int) -> None:
 
     The clustering of the ring is not on the timeline: it was archived before the ring was marked,
     or rolled back. Hudi then accepts any file group of the ring as proof that the clustering
-    completed, even a file group that existed before.
+    completed, even one that existed before.
     """
     rings = choice.folder.rings
     newer = {node.file_id for node in _read(choice, rings[at]).nodes}
@@ -214,10 +213,10 @@ def _folders(storage: Storage) -> dict[str, _Folder]:
 def _misfit(
     ring: HashingMetadata | None, partition: str, held: Collection[str], gone: Collection[str]
 ) -> str | None:
-    """Return why a partition cannot be written: its file groups do not match its ring.
+    """Return why a partition cannot be written, if its file groups do not match its ring.
 
-    Hudi would write: its insert_overwrite creates file groups outside the ring, where no later
-    write finds their keys, and rows that it upserts after a delete_partition are hidden.
+    Hudi writes such partitions: its insert_overwrite creates file groups outside the ring, whose
+    keys later writes do not find, and its upserts after a delete_partition are hidden.
     """
     if ring is None:
         return (
@@ -230,9 +229,7 @@ def _misfit(
     where = f"partition {partition!r}, ring {_path(partition, ring.instant, _RING)}"
     strangers = sorted(set(held).difference(nodes))
     if strangers:
-        return (
-            f"{where}: file group {strangers[0]} is of no node, so its keys are not found by hash"
-        )
+        return f"{where}: file group {strangers[0]} has no node, so hashing does not find its keys"
     lost = sorted(set(nodes).intersection(gone))
     if lost:
         return (
@@ -245,10 +242,10 @@ def _misfit(
 def _resizing(
     snapshot: Snapshot, rings: Rings, held: Mapping[str, Collection[str]]
 ) -> dict[BucketId, str]:
-    """Return the nodes that a pending clustering splits or merges.
+    """Return the nodes that a pending clustering may split or merge.
 
-    A plan lists file groups. A node without a file group may still be merged with its neighbours,
-    so all such nodes of the partition are returned too.
+    A plan lists file groups. A node without a file group may be merged with its neighbours, so all
+    such nodes of the partition are included.
     """
     planned: dict[str, dict[str, str]] = defaultdict(dict)
     kinds = (Action.CLUSTERING, Action.REPLACECOMMIT)

@@ -1,11 +1,11 @@
-"""The simple index: the base files themselves show which file group holds a key.
+"""The simple index, which reads base files to find the file group of a key.
 
-Hudi's simple and global simple index only look at base files. A key that is in no base file is new
-and goes to a base file; later versions of the key go to the file group of that base file.
+Hudi's simple and global simple index only read base files. A key in no base file is new and goes to
+a base file; later versions of the key go to the file group of that base file.
 
-Logs are read where they may hold a key that the base file lacks: a key that was deleted before a
-compaction was planned and written again before it was executed is not in the new base file, but in
-a log on top of it.
+Here, logs that may hold keys missing from the base file are read too: a key that was deleted before
+a compaction was planned, and written again before it was executed, is not in the new base file, but
+in a log on top of it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,20 +39,20 @@ from lakebed.table.view import TableView
 from lakebed.timeline.archived import read_completions
 from lakebed.timeline.timeline import Timeline
 
-# Keys are small, and there may be many files.
+# Small buffers, because keys are small and files may be many.
 _BUFFER_BYTES = 1 << 20
-# For more keys than this, all row groups are read: most of them hold one of the keys.
+# For more keys than this, all row groups are read, because most of them contain one of the keys.
 _MAX_FILTERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class SimpleLocator(Locator):
-    """Finds the file groups of a write's keys by reading the keys of files."""
+    """Finds the file groups of a write's keys by reading keys from files."""
 
     def key_sources(
         self, view: TableView, slices: Sequence[FileSlice], keys: pa.StringArray | None
     ) -> Sequence[KeySource]:
-        """Return the keys of each slice, from its base file and from logs that may have more."""
+        """Return the keys of each slice, from its base file and from logs that may have others."""
         return [self._source(slice_, number, keys) for number, slice_ in enumerate(slices)]
 
     def _source(self, slice_: FileSlice, number: int, keys: pa.StringArray | None) -> KeySource:
@@ -65,13 +65,13 @@ class SimpleLocator(Locator):
     def narrow(
         self, view: TableView, source: RunSource, keys: pa.StringArray
     ) -> tuple[RunSource, pa.StringArray]:
-        """Return a base file, and those of `keys` that its footer does not exclude."""
+        """Return a base file, and those of `keys` that its footer does not rule out."""
         return source, keys
 
     def _key_run(
         self, slice_: FileSlice, number: int, keys: pa.StringArray | None, view: TableView
     ) -> Run:
-        """Return a run of the keys of a slice; runs not marked as sorted are sorted in memory."""
+        """Return a run of a slice's keys, sorting in memory those of unsorted runs."""
         base = replace(slice_, log_files=slice_.key_logs, boundary=None)
 
         def runs() -> Iterator[Run]:
@@ -87,7 +87,8 @@ class SimpleLocator(Locator):
             if len(opened) == 1:
                 yield from opened[0].batches
             elif opened:
-                # A late row of a key with a tombstone belongs where the tombstone is.
+                # Keys of tombstones count: a late row of such a key must be written to the same
+                # group.
                 yield from merge_runs(opened, MergeRule(), HOLDERS_SCHEMA)
 
         assert base.base_file is not None, slice_
@@ -97,7 +98,7 @@ class SimpleLocator(Locator):
 def _keys_of(
     view: TableView, source: RunSource, number: int, wanted: pa.StringArray | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the keys of a run that are among `wanted` (None: all keys), and the number."""
+    """Yield the keys of a run that are in `wanted` (None: all keys), with the slice's number."""
     needs = Needs((), buffer_bytes=_BUFFER_BYTES)
     few = wanted is not None and len(wanted) <= _MAX_FILTERED
     if wanted is not None and few:
@@ -113,12 +114,12 @@ def _keys_of(
 
 @dataclass(frozen=True, slots=True)
 class BaseFileStrategy(IndexStrategy):
-    """The common part of the indexes whose new keys go to base files."""
+    """The common part of strategies that write new keys to base files."""
 
     def settle(self, snapshot: Snapshot) -> WriterIndex:
         """Return the index; raise an error if file groups are buckets or have only logs.
 
-        A bucket writer would not find a key that is elsewhere.
+        A bucket writer would not find the keys that this index adds.
         """
         if any(snapshot.storage.list_names(HASHING_FOLDER)):
             raise InvalidError(
@@ -135,22 +136,22 @@ class BaseFileStrategy(IndexStrategy):
         return self.value
 
     def indexed_slices(self, snapshot: Snapshot) -> list[FileSlice]:
-        """Return the slices with a base file.
+        """Return the slices with a base file, except damaged ones.
 
-        Damaged slices are left out: a write that would need one is rejected.
+        A write that needs a damaged slice is rejected elsewhere.
         """
         slices = [s for s in snapshot.slices if s.base_file is not None and not s.damage]
         completions = _base_completions(snapshot, slices)
         return [replace(s, key_logs=_key_logs(snapshot.timeline, s, completions)) for s in slices]
 
     def moves_rows(self, config: TableConfig) -> bool:
-        """Return the table's setting; by default rows move to their new partition."""
+        """Return the table's setting; by default, rows move to their new partition."""
         return UPDATE_PARTITION.value(config.properties)
 
 
 @dataclass(frozen=True, slots=True)
 class SimpleStrategy(BaseFileStrategy):
-    """Keys are looked up in the base files; a global index searches all partitions."""
+    """The strategy that looks up keys in base files; a global index searches all partitions."""
 
     value: SimpleIndex
 
@@ -160,7 +161,7 @@ class SimpleStrategy(BaseFileStrategy):
 
 
 def _base_completions(snapshot: Snapshot, slices: Iterable[FileSlice]) -> dict[str, str]:
-    """Return the completion times of the commits that wrote base files with logs on top."""
+    """Return the completion times of the commits of base files with logs, by instant."""
     found: dict[str, str] = {}
     archived = []
     for slice_ in slices:
@@ -180,10 +181,10 @@ def _base_completions(snapshot: Snapshot, slices: Iterable[FileSlice]) -> dict[s
 def _key_logs(
     timeline: Timeline, slice_: FileSlice, completions: Mapping[str, str]
 ) -> tuple[LogFile, ...]:
-    """Return the logs that may hold keys which the base file lacks.
+    """Return the logs that may hold keys missing from the base file.
 
-    Such a log was started before the base file existed, when keys were looked up in the previous
-    base file; or it is the result of a log compaction, which may have merged such logs.
+    Such a log was started before the base file's commit completed, when keys were looked up in the
+    previous base file, or it is the result of a log compaction, which may have merged such logs.
     """
     assert slice_.base_file is not None, slice_
     based = completions.get(slice_.base_file.name.instant)

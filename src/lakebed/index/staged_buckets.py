@@ -1,8 +1,8 @@
-"""Buckets whose number the first write determines: it stages its rows before the number is known.
+"""Stage the first write of a table before its number of buckets is determined.
 
-The right number is known only when the rows are staged, but staging splits rows by bucket. So each
-flush is split by a power of two that is derived from its size (`write/auto_buckets.py` continues
-from there).
+The right number is known only when all rows are staged, but staging splits rows by bucket. So each
+flush is split by a power of two that depends on its size; `write/auto_buckets.py` then maps these
+provisional buckets to the final ones.
 """
 
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from lakebed.index.strategy import IndexStrategy, KeyTexts, Locator, NewWrite
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import DEFAULT_BUCKETS, AutoBuckets
 
-# A multiple of every number of buckets by which rows are staged before the final number is known.
+# A multiple of every provisional number of buckets.
 _UNSETTLED: Final = 4096
 STAGED_RUN_BYTES = 4 << 20
-"""The smallest size of a run while the number of buckets is not determined yet."""
+"""The minimum size of a run while the number of buckets is not determined."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagedLocator(Locator):
-    """Locates rows by the hash of their keys, before the number of buckets is determined."""
+    """Locates rows by the hash of their keys while the number of buckets is not determined."""
 
     hashed: KeyHash
     least: int
@@ -31,13 +31,13 @@ class StagedLocator(Locator):
     def slots(
         self, keys: pa.StringArray, texts: KeyTexts | None, partitions: pa.StringArray
     ) -> pa.Array:
-        """Return numbers whose remainder is the bucket, whatever the number of buckets will be."""
+        """Return numbers whose remainder is the bucket for any provisional number of buckets."""
         return pa.array(self.hashed.buckets(keys, _UNSETTLED, texts))
 
     def staged_buckets(self, size_bytes: int, partitions: int, *, alone: bool) -> int:
-        """Choose into how many buckets a flush is split.
+        """Return the number of buckets into which a flush is split.
 
-        Many runs slow down the merge, and a run of several buckets is read once for each of them.
+        Many runs slow down the merge, while a run of several buckets is read once for each.
         """
         buckets = self.least
         while not alone and size_bytes >= 2 * buckets * partitions * STAGED_RUN_BYTES:
@@ -58,5 +58,5 @@ class AutoBucketStrategy(IndexStrategy):
 
 
 def least_buckets(config: TableConfig) -> int:
-    """Return the number of buckets per partition of a small table."""
+    """Return the minimum number of buckets per partition."""
     return 1 if config.partition_fields else DEFAULT_BUCKETS

@@ -1,4 +1,4 @@
-"""The interface of an index for writes, reads and services; each kind overrides what differs.
+"""The interface of indexes for writes, reads and services; each kind overrides what differs.
 
 An `IndexStrategy` belongs to a table, a `Locator` to one write. The defaults are those of an index
 that looks up keys.
@@ -28,7 +28,7 @@ KeyTexts = Mapping[str, pa.StringArray]
 
 @dataclass(frozen=True, slots=True)
 class StagedBucket:
-    """Bucket `number` of `of` provisional ones; the number of buckets is not determined yet."""
+    """Bucket `number` of `of` provisional buckets, while the final number is not determined."""
 
     number: int
     of: int
@@ -36,7 +36,7 @@ class StagedBucket:
 
 @dataclass(frozen=True, slots=True)
 class NewWrite:
-    """The facts about a write that an index needs; new file ids are derived from `seed`."""
+    """What an index needs to know about a write; new file ids are derived from `seed`."""
 
     snapshot: Snapshot
     instant: str
@@ -47,7 +47,7 @@ class NewWrite:
 
 @dataclass(frozen=True, slots=True)
 class Misplaced:
-    """File groups that do not match the index: where they are, what is wrong, and what to do."""
+    """File groups that do not match the index: their path, the problem, and what to do."""
 
     path: str
     message: str
@@ -56,10 +56,10 @@ class Misplaced:
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """A source of keys, each with the number of a file slice that holds the key.
+    """A source of keys, each with the number of a file slice that holds it.
 
-    `open` returns the keys as a run of HOLDERS_SCHEMA. If a base file holds exactly these keys,
-    Spark reads that file instead.
+    `open` returns the keys as a run of HOLDERS_SCHEMA. If `base_file` is set, that file holds
+    exactly these keys, and Spark reads the file instead.
     """
 
     open: Callable[[TableView], Run]
@@ -68,7 +68,7 @@ class KeySource:
 
 
 class Locator:
-    """The file groups of the rows of one write; pickled to its tasks, which do not communicate."""
+    """Locates the file groups of the rows of one write; pickled to its independent tasks."""
 
     __slots__ = ()
 
@@ -80,20 +80,20 @@ class Locator:
     def key_sources(
         self, view: TableView, slices: Sequence[FileSlice], keys: pa.StringArray | None
     ) -> Sequence[KeySource]:
-        """Return the known keys of `slices`, all or some of those that `indexed_slices` returned.
+        """Return the known keys of `slices`, which are some or all of `indexed_slices`.
 
-        `keys` are the keys that are looked up, sorted and unique; None if there are too many to hold
-        them. Sources may leave out all others.
+        `keys` are the keys to look up, sorted and unique; None if they are too many to hold.
+        Sources may leave out other keys.
         """
         return ()
 
     @property
     def assigns_later(self) -> int | None:
-        """Return the number of buckets if `file_ids` can assign rows that were staged by bucket."""
+        """Return the number of buckets if `file_ids` assigns rows that were staged by bucket."""
         return None
 
     def learn(self, partitions: Iterable[str]) -> None:
-        """Prepare for calls of `file_id` with these partitions."""
+        """Prepare for calls of `file_id` for these partitions."""
 
     def slots(
         self, keys: pa.StringArray, texts: KeyTexts | None, partitions: pa.StringArray
@@ -102,57 +102,57 @@ class Locator:
         return pa.nulls(len(keys), pa.string())
 
     def staged_buckets(self, size_bytes: int, partitions: int, *, alone: bool) -> int | None:
-        """Return the number of buckets to stage a flush in; None unless the final number is still open."""
+        """Return the number of buckets by which to split a flush; None unless it is provisional."""
         return None
 
     def file_id(self, partition: str, slot: int) -> str | None:
-        """Return the file group of a slot, existing or new; None if it is not determined yet."""
+        """Return the existing or new file group of a slot; None if it is not determined yet."""
         return None
 
     def file_ids(
         self, partition: str, staged: StagedBucket
     ) -> Sequence[tuple[str, StagedBucket | None]]:
-        """Return the file groups of a staged run, each with its part of the run (None: all of it)."""
+        """Return the file groups of a staged run, each with its part of the run (None: all)."""
         raise NotImplementedError(f"{type(self).__name__}: {staged} of partition {partition!r}")
 
     def adopted(self, partition: str, file_id: str) -> str:
-        """Return the file group for rows that were staged for `file_id` before the write started."""
+        """Return the file group for rows staged for `file_id` before the write started."""
         return file_id
 
     def begin_partition(self, storage: Storage, partition: str, check: Callable[[], None]) -> None:
-        """Store the index's metadata of a new partition, before other processes see rows in it.
+        """Store the index's metadata for a new partition, before rows in it become visible.
 
         `check` raises an error if the write is no longer in progress.
         """
 
 
 class KeyIndex(Protocol):
-    """Finds the file groups of keys in the latest state of a table, without reading data files."""
+    """Finds the file groups of keys at a table's latest snapshot without reading data files."""
 
     @property
     def cost(self) -> int:
-        """Return how many files a lookup reads."""
+        """Return the number of files that a lookup reads."""
 
     def find(self, keys: pa.StringArray) -> frozenset[FileGroupId]:
-        """Return the file groups that may hold one of the keys, which ascend."""
+        """Return the file groups that may hold one of the keys, which must ascend."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexStrategy:
-    """The index of a table, identified by a value of the table's properties."""
+    """The operations of a table's index, whose `value` is stored in the table's properties."""
 
     value: WriterIndex
-    # Whether the key determines its file group, so that no two file groups can hold one key.
+    # Whether each key determines its file group, so that only one file group can hold it.
     one_group_per_key: ClassVar[bool] = False
-    # Whether the incoming keys decide what a lookup reads, so that rows are staged before it. Other
-    # lookups are joins with all known keys, which Spark does while it stages the rows.
+    # Whether a lookup needs the incoming keys to decide what it reads, so that rows are staged
+    # first. Otherwise, Spark joins the rows with all known keys while it stages them.
     needs_keys: ClassVar[bool] = False
 
     def check_table(self, config: TableConfig) -> None:
-        """Raise an error if a table of this kind cannot have the index."""
+        """Raise an error if the table cannot have this index."""
 
     def settle(self, snapshot: Snapshot) -> WriterIndex:
-        """Return the index to store; raise an error if it does not fit the table's files."""
+        """Return the index to store; raise an error if it does not match the table's files."""
         return self.value
 
     def locator(self, write: NewWrite) -> Locator:
@@ -160,10 +160,10 @@ class IndexStrategy:
         return Locator()
 
     def check_groups(self, snapshot: Snapshot, groups: Collection[FileGroupId]) -> None:
-        """Raise CorruptError if it is ambiguous which of the file groups holds a key."""
+        """Raise CorruptError if the file group of a key is ambiguous among those given."""
 
     def indexed_slices(self, snapshot: Snapshot) -> Sequence[FileSlice]:
-        """Return the slices in which keys are looked up; a slice's number is its position here."""
+        """Return the slices in which keys are looked up; positions in it are slice numbers."""
         return ()
 
     def moves_rows(self, config: TableConfig) -> bool:
@@ -173,7 +173,7 @@ class IndexStrategy:
     def prune(
         self, config: TableConfig, keys: Sequence[str], slices: Sequence[FileSlice]
     ) -> Sequence[FileSlice]:
-        """Return the slices that may hold one of the keys; nothing is read."""
+        """Return the slices that may hold one of the keys, without reading anything."""
         return slices
 
     def key_index(self, snapshot: Snapshot) -> KeyIndex | None:
@@ -181,7 +181,7 @@ class IndexStrategy:
         return None
 
     def check_clusterable(self, config: TableConfig) -> None:
-        """Raise an error if clustering must not move keys to other file groups."""
+        """Raise an error if clustering may not move keys to other file groups."""
 
     def misplaced_groups(self, groups: Iterable[FileGroupId]) -> Iterator[Misplaced]:
         """Yield the file groups of a table that do not match the index."""
@@ -190,5 +190,5 @@ class IndexStrategy:
     def misplaced_keys(
         self, config: TableConfig, file_id: str, keys: pa.StringArray
     ) -> tuple[Numbers, Numbers]:
-        """Return the positions of keys that belong to another slot, and the right slot of each."""
+        """Return the positions of keys that belong to another slot, and their correct slots."""
         return NO_NUMBERS, NO_NUMBERS

@@ -1,8 +1,8 @@
-"""The index for a table that another engine created without storing an index.
+"""Choose the index of a table that another engine created without storing one.
 
-Hudi stores no index by default. All but a few of its indexes (bucket, HBase, Flink's state) put a
-new key into a base file, where our simple index finds it, and their index finds the keys that we
-add. The few others can be recognised by the files, and then the caller has to name the index.
+By default, Hudi stores no index. Most of its indexes put new keys into base files, where our simple
+index finds them, and find the keys that we add. The others (bucket, HBase, Flink's state) can be
+recognized by the files; the caller must then name the index.
 """
 
 from collections.abc import Iterable
@@ -20,13 +20,13 @@ from lakebed.table.config.writer_index import SimpleIndex
 from lakebed.table.files.file_group import BaseFile
 from lakebed.table.snapshot import Snapshot
 
-# A random file id may also start with eight digits (1 of 43), or even with a number this small (1
-# of 4,300); if all ids of a table do so, it is not a coincidence.
+# A random file id may start with eight digits too (1 of 43), or even with a number this small (1 of
+# 4,300), but hardly all ids of a table.
 _FEW_BUCKETS = 1_000_000
 
 
 def default_index(snapshot: Snapshot) -> SimpleIndex:
-    """Return the simple index if keys are in base files; otherwise raise an error."""
+    """Return the simple index if all keys are in base files; otherwise raise an error."""
     if any(snapshot.storage.list_names(HASHING_FOLDER)):
         raise _ask(snapshot, f"has {HASHING_FOLDER}", 'index="consistent_hashing"')
     ids = [slice_.group.file_id for slice_ in snapshot.slices]
@@ -44,7 +44,7 @@ def _is_buckets(file_id: str) -> bool:
 
 
 def check_base_files(snapshot: Snapshot) -> None:
-    """Raise an error if another index put new keys into logs, which a simple index would miss."""
+    """Raise an error if another index put new keys into logs, which a simple index ignores."""
     for slice_ in snapshot.slices:
         if slice_.base_file is None and not slice_.damage:
             raise InvalidError(
@@ -58,17 +58,17 @@ def check_base_files(snapshot: Snapshot) -> None:
 def check_spelling(snapshot: Snapshot) -> None:
     """Raise an error for a table whose record keys or partitions we would format differently.
 
-    Checks some rows of the oldest and the newest base file: our rows would not replace theirs, and
-    a key would exist twice.
+    Our rows would not replace those of the table, and keys would be duplicated. Checks some rows of
+    the oldest and the newest base file.
     """
     for file in sampled_files(snapshot.slices, 2):
         _check_file(snapshot, file)
 
 
 def check_doubtful_spelling(snapshot: Snapshot) -> None:
-    """Raise an error for keys and folders in another format, in columns for which Hudi has several.
+    """Raise an error for keys or folders in another format, in types that Hudi formats variously.
 
-    This is for a table whose index is stored: another writer may have added rows since then.
+    This is for tables with a stored index, to which another writer may have added rows since.
     """
     config, schema = snapshot.config, snapshot.schema
     folder = None
@@ -78,8 +78,8 @@ def check_doubtful_spelling(snapshot: Snapshot) -> None:
     if folder is not None:
         raise UnsupportedError(
             f"table {config.name!r} has the partition {folder!r}, whose value Lakebed would "
-            "format differently: another writer made it, and our rows would not replace its; write with the "
-            "engine that did"
+            "format differently: another writer wrote it, and our rows would not replace its rows; "
+            "use the engine that wrote it"
         )
     if may_differ(schema, config.record_key_fields):
         for file in sampled_files(snapshot.slices, 2):
@@ -92,7 +92,7 @@ def _check_file(snapshot: Snapshot, file: BaseFile) -> None:
         snapshot.storage, config, snapshot.schema, file, more=config.partition_fields
     )
     rows = list(sample)
-    # Without key fields the writer generated the keys, and rows to be found contain their keys.
+    # Without key fields, the writer generated the keys, and incoming rows contain them.
     if config.record_key_fields:
         _check_keys(snapshot, file, rows)
     for batch in rows:
@@ -122,7 +122,7 @@ def _unwritable(file: BaseFile, reason: str) -> UnsupportedError:
 def _odd(file: BaseFile, what: str, found: str | None, wanted: str) -> UnsupportedError:
     return UnsupportedError(
         f"{file.path} holds the {what} {found!r}, which Lakebed would write as {wanted!r}: another writer or "
-        "setting made it, and our rows would not replace its; write with the engine that did"
+        "setting wrote it, and our rows would not replace its rows; use the engine that wrote it"
     )
 
 

@@ -1,5 +1,5 @@
-"""Sorted runs of Arrow batches merged into one, key by key.
+"""Merge sorted runs of Arrow batches into one, key by key.
 
-Owns the order of equal keys and the choice of the version of a row that survives. Must not know
-where a run is stored, what an instant is, or how a table is laid out.
+This layer owns the order of equal keys and the choice of the version of a row that survives. It
+does not know where runs are stored, what an instant is, or how a table is laid out.
 """

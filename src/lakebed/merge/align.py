@@ -1,6 +1,6 @@
-"""Two streams of rows, both in ascending key order, cut into windows of the same keys.
+"""Cut two streams of rows, both in ascending key order, into windows with the same range of keys.
 
-A join of the two streams is then a join of small batches: a key that is in both streams is in one
+A join of the streams then becomes a join of small batches, because a key in both streams is in one
 window. One batch of each stream is in memory.
 """
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 
 class SortedRows:
-    """The batches of one stream and the rest of the current batch, which is initially `none`."""
+    """The batches of one stream and the rest of its current batch, which is initially `none`."""
 
     __slots__ = ("_batches", "_held", "_key")
 
@@ -21,7 +21,7 @@ class SortedRows:
         self._key = key
 
     def last_key(self) -> str | None:
-        """Return the last key of the current batch (the next, if empty); None at the end."""
+        """Return the last key of the current batch, reading the next if it is used up; or None."""
         while not self._held.num_rows:
             found = next(self._batches, None)
             if found is None:
@@ -31,7 +31,7 @@ class SortedRows:
         return last
 
     def take(self, bound: str | None) -> pa.RecordBatch:
-        """Take the rows of the current batch up to `bound`, or all rows if `bound` is None."""
+        """Return and consume the current batch's rows up to `bound`; all rows if it is None."""
         held = self._held
         count = held.num_rows if bound is None else rows_upto(held.column(self._key), bound)
         self._held = held.slice(count)
@@ -39,8 +39,8 @@ class SortedRows:
 
 
 def rows_upto(keys: pa.StringArray, bound: str) -> int:
-    """Count the ascending keys up to and including `bound`."""
-    # Code points compare like the bytes of UTF-8.
+    """Return the number of ascending keys up to and including `bound`."""
+    # Comparing code points is the same as comparing the bytes of UTF-8.
     return bisect_right(range(len(keys)), bound, key=lambda row: keys[row].as_py())
 
 
@@ -49,7 +49,8 @@ def align(
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     """Yield windows: the rows of each stream in one range of keys; one of the two may be empty.
 
-    Both streams have the columns of `schema` and hold each key once, in ascending order of bytes.
+    Both streams have the columns of `schema` and contain each key once, in ascending order of
+    bytes.
     """
     empty = pa.RecordBatch.from_pylist([], schema=schema)
     left, right = SortedRows(one, key, empty), SortedRows(other, key, empty)

@@ -1,7 +1,7 @@
-"""Arrow columns as numpy arrays and back, without a copy and without pandas.
+"""Convert between Arrow columns and numpy arrays without a copy and without pandas.
 
 `Array.to_numpy` and `pa.array(ndarray)` import pandas on first use, which takes 1.4 s: too long for
-a lookup of one key. Using the buffers directly avoids the import.
+a lookup of one key. Using buffers directly avoids the import.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def to_numpy(column: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """View the values of a fixed-width column as `dtype`; the value of a null is undefined."""
+    """Return the values of a fixed-width column as `dtype`; the values of nulls are undefined."""
     values = column.buffers()[1]
     if len(column) == 0 or values is None:
         return np.zeros(len(column), dtype)
@@ -47,7 +47,7 @@ def uint8_array(values: Bytes) -> pa.UInt8Array:
 
 
 def key_bytes(keys: pa.Array, what: str) -> tuple[Bytes, npt.NDArray[Any]]:
-    """Return the bytes of a key column and len + 1 offsets into them."""
+    """Return the bytes of a key column, and len + 1 offsets into them."""
     kind = keys.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         width: npt.DTypeLike = np.int32

@@ -1,8 +1,8 @@
-"""Merges the versions of repeated keys with a custom merger, in one round per version.
+"""Merge the versions of repeated keys with a custom merger, in one round per version.
 
-The merger gets two aligned batches of data columns and returns the merged rows; the meta columns
-are taken from the newer version. Deletes are resolved first: if the newer version is a delete, the
-key is deleted; if the older version is a delete, the newer row is kept unchanged.
+The merger gets two aligned batches of data columns and returns the merged rows; meta columns are
+those of the newer version. Deletes are resolved first: a newer delete deletes the key, and after an
+older delete the newer row is kept unchanged.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ Mask = npt.NDArray[np.bool_]
 class Repeated:
     """The versions of repeated keys in key order, oldest first.
 
-    `lacking` marks the versions that lack a column, for each column that some partial run lacks.
+    For each column that some partial run lacks, `lacking` marks the versions without it.
     """
 
     rows: Ints
@@ -37,7 +37,7 @@ class Repeated:
 def merge_rounds(
     table: pa.Table, versions: Repeated, merger: Merger
 ) -> tuple[pa.RecordBatch, Bytes]:
-    """Return one row and its flags for each key; the row of a deleted key is undefined."""
+    """Return one row for each key, and its flags; the row of a deleted key is undefined."""
     firsts = np.flatnonzero(versions.starts)
     counts = np.diff(np.append(firsts, len(versions.rows)))
     flags = versions.flags[firsts].copy()
@@ -61,7 +61,7 @@ def merge_rounds(
         )
         stands = (new & (BARRIER | DELETED) != 0) | (old & (DELETED | OPEN) != 0)
         held = _merge(held, newer, stands, merger)
-        # A version after a delete must not be merged with one before it, in any pass.
+        # Keep a version after a delete from being merged with one before it in a later pass.
         barrier = np.where((old | new) & BARRIER | old & DELETED, BARRIER, 0)
         flags[active] = new & (DELETED | OPEN) | barrier
     places = np.argsort(np.concatenate(done_keys))
@@ -71,7 +71,7 @@ def merge_rounds(
 def _merge(
     older: pa.RecordBatch, newer: pa.RecordBatch, stands: Mask, merger: Merger
 ) -> pa.RecordBatch:
-    """Return the newer row where `stands` is true, otherwise the merger's result."""
+    """Return the newer row where `stands` is true, and the merger's result elsewhere."""
     if stands.all():
         return newer
     names = [name for name in newer.schema.names if name not in META_COLUMNS]
@@ -110,7 +110,7 @@ def _call(merger: Merger, older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.Re
 def _fill(
     newer: pa.RecordBatch, older: pa.RecordBatch, versions: Repeated, at: Ints, alive: Mask
 ) -> pa.RecordBatch:
-    """Return the newer rows with the older values of the columns that their run lacks."""
+    """Return the newer rows with older values in the columns that their runs lack."""
     columns = []
     for field in newer.schema:
         column = newer.column(field.name)

@@ -1,4 +1,4 @@
-"""Compares two columns value by value, including nested ones, which Arrow's `equal` does not support."""
+"""Compare two columns value by value, including nested columns, unlike Arrow's `equal`."""
 
 import numpy as np
 import pyarrow as pa
@@ -8,9 +8,9 @@ from lakebed.merge.arrays import to_bools
 
 
 def equal_values(one: pa.Array, other: pa.Array) -> pa.BooleanArray:
-    """Return for each row whether both columns, of one type, have the same value; null equals null.
+    """Return for each row whether two columns of one type have the same value; null equals null.
 
-    NaN equals NaN, and the entries of a map are compared in their order.
+    NaN equals NaN, and the entries of maps are compared in order.
     """
     kind = one.type
     if pa.types.is_map(kind):

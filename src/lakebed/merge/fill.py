@@ -1,6 +1,6 @@
-"""Groups columns into classes: in one class, the same versions have a value that does not yield.
+"""Group columns into classes: in one class, values yield in the same versions.
 
-The fold treats a value that yields like a column that a partial run lacks: the version does not
+To the fold, a value that yields is like a column that a partial run lacks: the version does not
 have the value. Only repeated keys are considered.
 """
 
@@ -19,14 +19,14 @@ def fill_classes(table: pa.Table, rows: Ints, fill: Fill) -> tuple[list[list[str
     """Group the columns by the versions that have them; return the classes and their presence.
 
     `rows` are the rows of the versions. presence[class, version] is 1 if the version has the
-    columns of the class. Columns that no version lacks form one class, which includes the meta
-    columns.
+    columns of the class. Columns that all versions have, including meta columns, form one class.
     """
     grouped: dict[bytes, list[str]] = {}
     places = int64_array(rows)
     whole = np.ones(len(rows), np.uint8).tobytes()
     for name in table.column_names:
-        # A row that is about to be written has no commit yet, and must not take the older row's.
+        # A row that is being written has no commit time yet, and must not take that of an older
+        # row.
         is_meta = name in META_COLUMNS
         present = None if is_meta else _present(table.column(name), places, fill)
         grouped.setdefault(whole if present is None else present, []).append(name)
@@ -35,13 +35,13 @@ def fill_classes(table: pa.Table, rows: Ints, fill: Fill) -> tuple[list[list[str
 
 
 def stand_in(sources: Ints, winners: Ints) -> Ints:
-    """Replace the source -1, which means that the values of all versions yield, with the winner."""
+    """Replace the source -1, where the values of all versions yield, with the winner."""
     found: Ints = np.where(sources < 0, winners, sources)
     return found
 
 
 def _present(column: pa.ChunkedArray, places: pa.Int64Array, fill: Fill) -> bytes | None:
-    """Return for each version 1 if its value does not yield, as bytes; None if no value yields."""
+    """Return for each version 1 if its value does not yield, as bytes; None if all are present."""
     if fill.marker is None and column.null_count == 0:
         return None  # known without reading the versions
     gives_way = fill.gives_way(column.take(places))

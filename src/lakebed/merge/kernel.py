@@ -6,7 +6,7 @@
     bounds    k + 1 row numbers; run r has the rows bounds[r] to bounds[r + 1]
 
 Rows are numbered across all runs. `merge/twin.py` does the same in plain Python and shares no code;
-both run the same tests. numba is slow to import, see `format/compiled.py`.
+both run the same tests. Importing numba is slow; see `format/compiled.py`.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class Kernels:
 
 @cache
 def load_kernels() -> Kernels:
-    """Compile the kernels, or load them from the cache; once per process."""
+    """Return the kernels, compiled or loaded from the cache once per process."""
     return load_compiled(__file__, _compile)
 
 
@@ -63,15 +63,15 @@ def _compile(cached: bool) -> Kernels:
 def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no calls of others
     words: Words, offsets: Ints, bounds: Ints, tree: Ints, positions: Ints, starts: Bytes
 ) -> int:
-    """Set `positions` to the row numbers in key order, `starts` to 1 at the first row of a key.
+    """Set `positions` to the row numbers in key order, and `starts` to 1 at the first row of a key.
 
-    Equal keys are ordered by run, oldest first, then by row. `tree` has a node for each run
-    and is padded to a power of two: tree[0] is the winner, tree[n] the run that lost the match at
-    node n; a tie goes to the lower run. Returns -1, or the row of a key that is less than the key
-    before it in its run.
+    Equal keys are ordered by run, oldest first, then by row. `tree` has a node for each run, and
+    its size is a power of two: tree[0] is the winner, tree[n] the run that lost the match at node
+    n; a tie goes to the lower run. Returns -1, or the row of a key that is less than the key before
+    it in its run.
 
-    Matches are decided without a branch where possible: which run wins is practically random, and a
-    mispredicted branch costs as much as everything else for that row.
+    Matches avoid branches where possible: the winner is practically random, and a mispredicted
+    branch would cost as much as the rest of the work for a row.
     """
 
     def head(at: int, mask: np.uint64) -> np.uint64:
@@ -86,7 +86,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
         return ((word >> np.uint64(32)) | (word << np.uint64(32))) & mask
 
     def compare(left: int, right: int, at: int) -> int:
-        """Return the sign of left - right; padded with zeros, the keys agree in `at` bytes."""
+        """Return the sign of left - right; padded with zeros, the keys are equal in `at` bytes."""
         left_at = offsets[left]
         right_at = offsets[right]
         left_size = offsets[left + 1] - left_at
@@ -125,8 +125,8 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
             ):
                 shared += 1
 
-    # The 16 bytes after the shared prefix decide nearly every match. Row i of run r is at i + r:
-    # after each run there is one more entry, the greatest possible, for when the run is exhausted.
+    # The 16 bytes after the shared prefix decide nearly every match. Row i of run r is at i + r,
+    # because each run is followed by a sentinel, the greatest possible value.
     high = np.empty(rows + leaves, np.uint64)
     low = np.empty(rows + leaves, np.uint64)
     whole = shared >> 3 << 3
@@ -152,7 +152,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
                 (high_before == now_high) & (low_before < now_low)
             )
             if not ascends or odd != 0:
-                # This key, or a later one if the run returns to the shared prefix.
+                # Search from here on for a key less than the one before it.
                 for later in range(max(row, first + 1), end):
                     if compare(later - 1, later, 0) > 0:
                         return later
@@ -166,7 +166,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
     heads = np.empty(leaves, np.int64)
     node_high = np.zeros(leaves, np.uint64)
     node_low = np.zeros(leaves, np.uint64)
-    # Until the runs have entered, a sentinel that wins every match holds their places.
+    # Until all runs have entered, a sentinel that wins every match takes their places.
     ghost = leaves
     for run in range(leaves):
         heads[run] = bounds[min(run, runs)]
@@ -198,7 +198,8 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
             rival = tree[node]
             rival_high = node_high[node]
             rival_low = node_low[node]
-            # The borrow of rival - best, 128 bits wide: 1 if the rival is less and so wins.
+            # The borrow of the 128-bit difference rival - best is 1 if the rival is less and so
+            # wins.
             borrow = (
                 (~rival_low & best_low) | ((~rival_low | best_low) & (rival_low - best_low))
             ) >> np.uint64(63)
@@ -250,11 +251,12 @@ def _fold_versions(  # noqa: C901, PLR0912 - one loop, as above
 ) -> None:
     """Fold the versions of each key, oldest first.
 
-    The inputs are the row numbers in key order; `starts`, 1 at the first row of a key; the flags;
+    Inputs are the row numbers in key order; `starts`, 1 at the first row of a key; flags;
     ranks[field, version]; the part of each version; presence[class, part], whether the part has the
-    columns of that class; yields[part], whether its versions, which come last, win only by greater
-    ranks; and the rules of `tree.fold_versions`. The outputs are, for each key, the winning row,
-    sources[class, key], the row that supplies these columns or -1 for null, and the flags.
+    columns of a class; yields[part], whether the part's versions, which come last, win only by
+    greater ranks; and the rules of `tree.fold_versions`. Outputs are, for each key, the winning
+    row; sources[class, key], the row that supplies the columns of a class, or -1 for null; and the
+    flags.
     """
     fields = ranks.shape[0]
     classes = presence.shape[0]

@@ -1,4 +1,4 @@
-"""Sorts rows by key and keeps one version of each: Hudi's merge rules on Arrow columns."""
+"""Sort rows by key and keep one version of each: Hudi's merge rules on Arrow columns."""
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +20,10 @@ Positions = Ints
 def sort_rows(
     rows: pa.RecordBatch, rule: MergeRule, subset: Positions | None = None
 ) -> pa.RecordBatch:
-    """Return `rows`, or the rows of `subset`, in ascending order of key bytes, each key once.
+    """Return `rows`, or those in `subset`, in ascending order of key bytes, one per key.
 
-    `rows` are in order of arrival. Flags, if any, are folded too: a deleted key is kept, with only
-    its ordering values.
+    `rows` are in order of arrival. If they have flags, deletes are folded too; a deleted key is
+    kept with only its ordering values.
     """
     if subset is not None:
         rows = rows.take(int64_array(subset))
@@ -44,12 +44,11 @@ def sort_rows(
 def sort_positions(
     rows: pa.RecordBatch, rule: MergeRule, subset: Positions | None = None
 ) -> Positions:
-    """Return the row numbers to take for ascending key order, one per key.
+    """Return the positions of the rows to take for ascending key order, one per key.
 
-    `rows` (or the row numbers of `subset`) are in order of arrival. With a custom merger, or if
-    columns are filled, one row cannot represent several: all versions are returned, oldest first.
-    A row does not record that an older version of its key was a barrier. `sort_rows` handles both
-    cases.
+    `rows`, or the positions in `subset`, are in order of arrival. With a custom merger or filled
+    columns, one row cannot represent several, so all versions are returned, oldest first. The
+    result does not record that an older version of a key was a barrier; `sort_rows` does.
     """
     check_rule(rule, rows.schema)
     names = [rule.key, *rule.ordering_fields]
@@ -65,12 +64,12 @@ def sort_positions(
 
 
 def sort_versions(rows: pa.RecordBatch, subset: Positions, key: str = RECORD_KEY) -> Positions:
-    """Return the row numbers in `subset` by ascending key, versions of a key in order of arrival."""
+    """Return the positions in `subset` by ascending key; versions of a key in order of arrival."""
     return subset[_order(rows.column(key).take(int64_array(subset))).positions]
 
 
 def _order(keys: pa.Array) -> Order:
-    """Return the order of keys given in order of arrival; Arrow's sort is stable."""
+    """Return the order of keys that are given in order of arrival; Arrow's sort is stable."""
     count = len(keys)
     indices = pc.sort_indices(keys)
     positions = to_numpy(indices, np.uint64).astype(np.int64)

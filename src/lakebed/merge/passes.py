@@ -1,4 +1,4 @@
-"""Merges more runs than may be open at once, in passes through temporary runs."""
+"""Merge more runs than may be open at once, in passes through temporary runs."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,7 +9,7 @@ from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import Run
 from lakebed.merge.window import merge_runs, order_runs
 
-# Each run is an open file and a batch in memory.
+# Each run takes an open file and a batch in memory.
 MAX_FAN_IN = 64
 
 Spill = Callable[[Iterator[pa.RecordBatch]], Run]
@@ -24,13 +24,13 @@ def merge_in_passes(
     max_fan_in: int = MAX_FAN_IN,
     keep_deletes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Merge `runs`, oldest first, reading no more than `max_fan_in` of them at once.
+    """Merge `runs`, oldest first, reading at most `max_fan_in` of them at once.
 
-    `spill` consumes batches of `schema` with the flags appended, writes them to a temporary run and
-    returns that run. Only neighbouring runs are merged beforehand, starting with the newest, which
-    are the smallest. Partial runs are not merged beforehand, because the columns that they lack can
-    only be filled from older runs; nor are runs that yield or repeat. If there are more of those
-    than `max_fan_in`, they are all read at once.
+    `spill` writes batches of `schema`, with flags appended, to a temporary run and returns it.
+    Earlier passes merge neighbouring runs only, starting with the newest, which are the smallest.
+    They leave out runs that are partial, because the columns that they lack can only be filled from
+    older runs, and runs that yield or repeat. If more than `max_fan_in` of these exist, they are
+    read at once.
     """
     if max_fan_in < 2:
         raise InvalidError(f"merge: expected a fan-in of at least 2, found {max_fan_in}")
@@ -66,10 +66,9 @@ def _is_apart(run: Run) -> bool:
 
 
 def _merge_group(runs: list[Run], rule: MergeRule, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    # A delete without an ordering value stays when a delete with an ordering value follows. If
-    # later rows had already been merged into the second delete, a row that should win over the
-    # first delete would be lost.
+    # A delete without an ordering value is kept when a delete with one follows. If later rows had
+    # already been merged into the second delete, a row that wins over the first would be lost.
     if rule.is_associative and not rule.ordering_fields:
         return merge_runs(runs, rule, schema, keep_deletes=True)
-    # All versions are kept, oldest first.
+    # Keep all versions, oldest first.
     return order_runs(runs, rule, schema)

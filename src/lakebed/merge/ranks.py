@@ -1,8 +1,8 @@
 """Ordering values as 64-bit integers that compare as Java compares the values.
 
-Integers, dates and times are their own rank, and a float is its bits, transformed to ascend with
-it. For any other type, and for a column with nulls, the rank is the value's position among the
-given values, so it can be compared only among these rows.
+Integers, dates and times are their own rank, and floats are transformed to integers that ascend
+with them. For other types, and for columns with nulls, the rank of a value is its position among
+the given values, so ranks are comparable only within one call.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _BY_PLACE = [("", "ascending", "at_start")]
 
 
 def ordering_ranks(columns: Sequence[pa.Array], rows: int) -> Ints:
-    """Return ranks[field, row]: null lowest, NaN highest, -0.0 below 0.0."""
+    """Return ranks[field, row]: null is lowest, NaN highest, and -0.0 below 0.0."""
     ranks = np.zeros((len(columns), rows), np.int64)
     for number, column in enumerate(columns):
         ranks[number] = _ranks(column)
@@ -41,7 +41,7 @@ def _ranks(column: pa.Array) -> Ints:
 
 
 def _direct(column: pa.Array) -> Ints | None:
-    """Return the ranks if they do not depend on the other values, otherwise None.
+    """Return ranks that do not depend on other values; None if the type has none.
 
     The rank of a null is undefined.
     """
@@ -63,7 +63,7 @@ def _direct(column: pa.Array) -> Ints | None:
 def _float_ranks(column: pa.Array) -> Ints:
     values = to_numpy(column, f"f{column.type.bit_width // 8}").astype(np.float64)
     bits = values.view(np.int64)
-    # The bits of a negative number ascend as it descends: invert all but the sign.
+    # Bits of negative numbers descend as the numbers ascend: invert all bits but the sign.
     ranks = bits ^ ((bits >> 63) & np.int64(np.iinfo(np.int64).max))
     ranks[np.isnan(values)] = np.iinfo(np.int64).max
     return ranks

@@ -1,7 +1,7 @@
-"""Orders the keys of a window and folds their versions, compiled or in plain Python.
+"""Order the keys of a window and fold their versions, in compiled code or plain Python.
 
-Importing numba takes as long as merging a million rows in plain Python, so the first rows of a
-process go through the twin, unless numba is already imported.
+Importing numba takes longer than merging many rows in plain Python, so each process merges its
+first rows with the twin, unless numba is already imported.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from lakebed.merge import twin
 from lakebed.merge.arrays import Bytes, Ints
 from lakebed.merge.kernel import load_kernels
 
-# The kernel reads 8 bytes from any byte of a key, and the 8 bytes after those.
+# The kernel reads up to 16 bytes from any byte of a key.
 _PADDING = np.zeros(24, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Some keys of a run: key i is data[offsets[i]:offsets[i + 1]]."""
+    """Keys of a run: key i is data[offsets[i]:offsets[i + 1]]."""
 
     data: Bytes
     offsets: npt.NDArray[Any]
@@ -35,13 +35,13 @@ class Keys:
         return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
 
     def part(self, start: int, end: int) -> "Keys":
-        """Return the keys from `start` up to `end`, without a copy."""
+        """Return the keys from `start` to before `end`, without a copy."""
         return Keys(self.data, self.offsets[start : end + 1])
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Rows of a window in key order, equal keys oldest first.
+    """Rows of a window in key order, with equal keys oldest first.
 
     Rows are numbered across all runs. `descends` is -1, or the row of a key that is less than the
     key before it in its run; the other fields are then undefined.
@@ -54,11 +54,11 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The versions of some keys in key order, oldest first.
+    """The versions of keys in key order, oldest first.
 
-    `presence[class, part]` tells whether a part of the window has the columns of a class, and
-    `yields[part]` whether its rows, which come last, win only by a greater rank. `loser_gives` and
-    `open_stays` are rules of `fold_versions`.
+    `presence[class, part]` is 1 if a part of the window has the columns of a class, `yields[part]`
+    if its rows, which come last, win only by a greater rank. `loser_gives` and `open_stays` are
+    rules of `fold_versions`.
     """
 
     rows: Ints
@@ -74,19 +74,19 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The result for each key: the winning row, the row (or -1) of each class, and the flags."""
+    """The result for each key: the winning row, the source row (or -1) of each class, and flags."""
 
     winners: Ints
     sources: Ints
     flags: Bytes
 
 
-# A process merges this many rows in plain Python before it imports numba: about 0.1 s.
+# A process merges this many rows in plain Python, in about 0.1 s, before it imports numba.
 use_kernel = PlainFirst(50_000).use_kernel
 
 
 def warm_up() -> None:
-    """Load the kernels and call them once, before a process forks into workers."""
+    """Load and call the kernels, so that processes forked later have them."""
     keys = Keys(np.zeros(1, np.uint8), np.array([0, 1]))
     order = order_keys([[keys], [keys]], kernel=True)
     zeros = np.zeros(2, np.int64)
@@ -98,18 +98,18 @@ def warm_up() -> None:
 
 
 def order_keys(runs: Sequence[Sequence[Keys]], *, kernel: bool) -> Order:
-    """Order the keys of all runs, given oldest run first, each run in consecutive pieces."""
+    """Return the order of the keys of all runs, oldest run first, each as consecutive pieces."""
     return _order_compiled(runs) if kernel else _order_plain(runs)
 
 
 def fold_versions(versions: Versions, *, kernel: bool) -> Folded:
     """Fold the versions of each key, oldest to newest.
 
-    The newer version wins if it is a barrier, if the older is open, or if its ranks are not less;
-    with `open_stays` an open delete is kept when another delete follows. A newer winner keeps the
-    older columns that its part lacks; a newer loser supplies columns that the winner lacks only if
-    `loser_gives`. A deleted version supplies nothing, and a deleted winner has no columns. The
-    winner keeps its flags, and a barrier of either version stays. A version that yields wins only
+    The newer version wins if it is a barrier, if the older is open, or if its ranks are not less.
+    With `open_stays`, an open delete wins over a delete that follows. A newer winner keeps the
+    older columns that its part lacks; a newer loser supplies columns that the winner lacks only
+    with `loser_gives`. A deleted version supplies nothing, and a deleted winner has no columns. The
+    winner keeps its flags, and the barrier flag of either version. A version that yields wins only
     if its ranks are greater and the older is not open.
     """
     return _fold_compiled(versions) if kernel else _fold_plain(versions)

@@ -1,6 +1,6 @@
-"""The plain Python twin of the compiled merge, used for small merges before numba is imported.
+"""The plain Python twin of the compiled merge, for small merges while numba is not imported.
 
-It shares no code with `merge/kernel.py` and runs the same tests.
+It shares no code with `merge/kernel.py`; both run the same tests.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from lakebed.merge.run import BARRIER, DELETED, OPEN
 class LoserTree:
     """A tournament of sorted runs: run `runner` has the least key, run `losers[n]` lost at node n.
 
-    Run r plays first at node (r + k) // 2; node 1 is the final. A tie goes to the lower run.
+    Run r first plays at node (r + k) // 2; node 1 is the final. A tie goes to the lower run.
     """
 
     def __init__(self, runs: Sequence[Sequence[bytes]]) -> None:
@@ -23,7 +23,7 @@ class LoserTree:
             self._play(run)
 
     def pop(self) -> tuple[int, int]:
-        """Return the run with the next key, and the row in it; raise IndexError at the end."""
+        """Return the run with the next key and the row in that run; raise IndexError at the end."""
         run = self.runner
         if run is None or self.heads[run] == len(self.runs[run]):
             raise IndexError("every run is used up")
@@ -55,7 +55,7 @@ class LoserTree:
 
 
 def order_runs(runs: Sequence[Sequence[bytes]]) -> tuple[list[int], list[bool], int]:
-    """Return row numbers across all runs in key order, and where a new key starts.
+    """Return row numbers across all runs in key order, and whether each starts a new key.
 
     The last result is -1, or the row of a key that is less than the key before it in its run.
     """
@@ -79,7 +79,7 @@ def order_runs(runs: Sequence[Sequence[bytes]]) -> tuple[list[int], list[bool], 
 
 
 class _Version:
-    """The result for a key after some of its versions were folded."""
+    """The result for a key after folding some of its versions."""
 
     __slots__ = ("flags", "ordering", "row", "sources", "yields")
 
@@ -99,7 +99,7 @@ class _Version:
         self.sources = [row if there and not flags & DELETED else -1 for there in has]
 
     def meet(self, new: "_Version", *, loser_gives: bool, open_stays: bool) -> "_Version":
-        """Fold a newer version in; return the result."""
+        """Return the result of folding in a newer version."""
         if open_stays and new.flags & DELETED and self.flags & DELETED and self.flags & OPEN:
             new_wins = False
         elif new.yields:
@@ -132,7 +132,7 @@ def fold_versions(
 ) -> tuple[list[int], list[list[int]], list[int]]:
     """Fold the versions of each key, oldest first; return winners, sources by key, and flags.
 
-    `has[i]` tells for each class of columns whether version i has them, and `yields[i]` whether
+    `has[i]` lists for each class of columns whether version i has them, and `yields[i]` is whether
     version i comes last and wins only by a greater ordering. `loser_gives` and `open_stays` are as
     in `tree.fold_versions`.
     """

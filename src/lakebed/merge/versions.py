@@ -1,4 +1,4 @@
-"""Reduces rows in key order to one row per key: folds repeated keys, takes the surviving rows."""
+"""Reduce rows in key order to one row per key: fold repeated keys, and take the surviving rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,10 +22,10 @@ _STAMPS = (COMMIT_TIME, COMMIT_SEQNO)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some rows of one run in the schema of the merge, with their flags if any is set.
+    """Rows of one run in the schema of the merge, with their flags if any is set.
 
-    `lacks` are the columns, null here, for which older versions keep their value. If `yields`, the
-    rows come last and win only by a greater ordering value. If `repeats`, the rows are each kept
+    `lacks` are the columns, null here, that keep their older values. If `yields`, the rows come
+    last and win only by a greater ordering value. If `repeats`, rows with the same key are kept
     separately.
     """
 
@@ -38,9 +38,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """The result for each key: the winning row, the row of each class of columns, the flags.
+    """The result for each key: the winning row, the source row of each class of columns, and flags.
 
-    Rows are numbered across all parts; -1 means null. The flags are None if no flag is set.
+    Rows are numbered across all parts; -1 means null. The flags are None if none is set.
     """
 
     winners: Ints
@@ -107,7 +107,7 @@ def resolve(
 
 
 def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool) -> Survivors:
-    """Choose the result for each key by ordering and arrival; only repeated keys take time."""
+    """Choose the result for each key by ordering and arrival; the cost is that of repeated keys."""
     flags = _all_flags(parts)
     if flags is not None and rule.natural_deletes:
         flags = np.where(flags & DELETED != 0, np.uint8(COMMIT_TIME_DELETE), flags)
@@ -151,7 +151,7 @@ def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool
 
 
 def _stamped(survivors: Survivors, keys: Ints, newest: Ints) -> Survivors:
-    """Assign rows that a later version filled to its commit, so that incremental reads see them.
+    """Give filled rows the stamps of the version that filled them, for incremental reads.
 
     Rows are numbered in the order of their runs.
     """
@@ -179,7 +179,7 @@ def every_version(parts: Sequence[Part], order: Order) -> pa.RecordBatch:
 def _merge_custom(
     parts: Sequence[Part], order: Order, merger: Merger
 ) -> tuple[Sequence[Part], Survivors]:
-    """Resolve the repeated keys with the custom merger; its rows become one more part."""
+    """Resolve repeated keys with the custom merger, whose results become an additional part."""
     table = _table(parts)
     flags = _all_flags(parts)
     winners = order.positions[order.starts]
@@ -241,7 +241,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def _repeated(order: Order) -> tuple[npt.NDArray[np.bool_], Ints]:
-    """Mark the rows of keys with several versions; return the numbers of these keys."""
+    """Return a mask of the rows of keys with several versions, and the numbers of these keys."""
     single = order.starts & np.append(order.starts[1:], True)
     numbers = np.cumsum(order.starts) - 1
     return ~single, numbers[order.starts & ~single]
@@ -249,10 +249,10 @@ def _repeated(order: Order) -> tuple[npt.NDArray[np.bool_], Ints]:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Classes of columns that the same parts have, and how the versions are divided into parts.
+    """Classes of columns that the same parts have, and the part of each version.
 
-    `parts` is the part of each version, `presence` tells which classes each part has. If values may
-    yield to others, every version is a separate part.
+    `presence` is 1 where a part has a class. If values may yield to others, every version is a
+    separate part.
     """
 
     classes: Sequence[Sequence[str]]
@@ -274,8 +274,8 @@ def _columns_of(parts: Sequence[Part], rows: Ints, rule: MergeRule) -> _Columns:
         if lacked:
             raise UnsupportedError(
                 f"a run without the column {lacked[0]!r} is a partial update, in a table whose "
-                "merge fills columns (hoodie.table.partial.update.mode): what both together mean "
-                "is not known; give every column"
+                "merge fills columns (hoodie.table.partial.update.mode): this combination "
+                "is not supported; write every column"
             )
         classes, presence = fill_classes(_table(parts), rows, rule.fill)
         return _Columns(classes, np.arange(len(rows)), presence, yields[numbers])
@@ -298,7 +298,7 @@ def _table(parts: Sequence[Part]) -> pa.Table:
 
 
 def _part_numbers(parts: Sequence[Part]) -> Ints:
-    """Return the number of the part of each row."""
+    """Return the number of the part that each row belongs to."""
     return np.repeat(np.arange(len(parts)), [part.rows.num_rows for part in parts])
 
 

@@ -1,7 +1,7 @@
-"""Merges sorted runs as a stream: one batch per run in memory, whatever their length.
+"""Merge sorted runs as a stream, with one batch per run in memory.
 
-A window is all rows up to the smallest last key among the current batches: no run can still have a
-smaller key, so the window can be ordered and yielded.
+A window consists of all rows up to the smallest last key among the current batches. No run can have
+a smaller key after that, so the window can be ordered and yielded.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ from lakebed.merge.versions import Part, check_rule, every_version, resolve, to_
 
 __all__ = ["Run", "merge_runs", "order_runs"]
 
-# The minimum rows and bytes, and the maximum rows, of the batches that are yielded.
+# A batch is yielded when it has this many rows or bytes; larger batches are split at MAX_ROWS.
 GATHER_ROWS = 16 << 10
 GATHER_BYTES = 8 << 20
 MAX_ROWS = 64 << 10
@@ -35,9 +35,9 @@ def merge_runs(
     """Yield the rows of all runs, oldest run first, in ascending key order.
 
     Each key occurs once, except in runs with `Run.repeats`. The batches have the columns of
-    `schema`. Deleted keys are left out. With `keep_deletes` they are kept, with their ordering
-    values, their commit time and otherwise nulls, and the flags are the last column. Raises
-    CorruptError if a key is less than the key before it in its run.
+    `schema`. Deleted keys are left out or, with `keep_deletes`, kept with their ordering values and
+    commit time, and nulls in other columns; the flags are then the last column. Raises CorruptError
+    if a key is less than the key before it in its run.
     """
     return gather(_merge(runs, rule, schema, fold=True, keep_deletes=keep_deletes))
 
@@ -48,7 +48,7 @@ def order_runs(runs: Sequence[Run], rule: MergeRule, schema: pa.Schema) -> Itera
 
 
 def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Combine small batches and split large ones; yield no empty batch."""
+    """Yield small batches combined, large ones split, and no empty ones."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -95,7 +95,7 @@ _Taken = list[tuple[Keys, Part]]
 
 
 class _Cursor:
-    """A position in one run: the current batch, whose first rows have been yielded."""
+    """A position in one run: the current batch, and the number of its rows taken so far."""
 
     __slots__ = (
         "_batches",
@@ -123,8 +123,8 @@ class _Cursor:
     def take_upto(self, bound: bytes) -> _Taken:
         """Take the rows with keys up to and including `bound`.
 
-        The last key of a batch may continue in the next batch, which is then read too: the current
-        batch is never exhausted while the run has more rows.
+        If the last key of a batch may continue in the next one, that batch is read too, so the
+        current batch is used up only at the end of the run.
         """
         taken = []
         while not self.is_done:
@@ -154,7 +154,7 @@ class _Cursor:
     def _end(self, bound: bytes) -> int:
         if self.last_key <= bound:
             return len(self._keys)
-        # The last key is greater, so there is no need to search beyond it.
+        # The last key is known to be greater than the bound.
         rows = range(len(self._keys) - 1)
         return bisect_right(rows, bound, lo=self._first, key=self._keys.key)
 
@@ -171,7 +171,7 @@ class _Cursor:
 def _pass_through(
     window: Sequence[tuple[_Cursor, _Taken]], key: str, *, keep_deletes: bool
 ) -> pa.RecordBatch | None:
-    """Return a window of one run unchanged if no key needs folding; otherwise None."""
+    """Return a window of one run unchanged if no key needs folding, otherwise None."""
     if len(window) != 1 or len(window[0][1]) != 1:
         return None
     part = window[0][1][0][1]
@@ -192,9 +192,9 @@ def _pass_through(
 def _side_by_side(
     window: Sequence[tuple[_Cursor, _Taken]], rule: MergeRule, *, keep_deletes: bool
 ) -> pa.RecordBatch | None:
-    """Return a window of partial runs with the same keys without moving a row; otherwise None.
+    """Return a window of partial runs with equal keys by combining their columns, otherwise None.
 
-    This is the usual case when the column groups of a table are joined.
+    This is the usual case when column groups of a table are joined.
     """
     if rule != MergeRule(key=rule.key) or any(len(taken) != 1 for _, taken in window):
         return None
@@ -235,7 +235,7 @@ def _find_descending(window: Sequence[tuple[_Cursor, _Taken]], row: int) -> Corr
         if row < len(keys):
             return _descends(cursor.run, keys[row - 1], keys[row])
         row -= len(keys)
-    raise AssertionError(f"row {row} lies behind the window")
+    raise AssertionError(f"row {row} is beyond the window")
 
 
 def _descends(run: Run, before: bytes, key: bytes) -> CorruptError:

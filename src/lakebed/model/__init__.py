@@ -1,5 +1,5 @@
 """Values that every layer uses: clocks, instants, options, the Executor.
 
-Owns plain frozen values and pure functions on them. Must not know storage, bytes on disk, Arrow
-files or Spark.
+This layer owns plain frozen values and pure functions on them. It does not know storage, file
+formats or Spark.
 """

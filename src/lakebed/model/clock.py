@@ -1,6 +1,6 @@
 """The only source of time, random ids and process identity.
 
-A run must be repeatable from a seed, so all other code takes a Clock.
+All other code takes a Clock, so that a run can be repeated from a seed.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The time, random ids and process identity, as the rest of the code obtains them."""
+    """Provides the time, random ids and process identity."""
 
     def now_ms(self) -> int:
         """Return the time in milliseconds since 1970 UTC."""
@@ -27,11 +27,11 @@ class Clock(Protocol):
         ...
 
     def process(self) -> str:
-        """Return a name for this process, which `is_gone` on the same machine understands."""
+        """Return a name for this process, which `is_gone` recognizes on the same machine."""
         ...
 
     def is_gone(self, process: str) -> bool:
-        """Return whether a process has ended; False if this machine cannot determine that."""
+        """Return whether a process has ended; False if that cannot be determined here."""
         ...
 
 
@@ -52,7 +52,7 @@ class SystemClock:
         time.sleep(seconds)
 
     def process(self) -> str:
-        """Return a name for this process, which `is_gone` on the same machine understands."""
+        """Return a name for this process, which `is_gone` recognizes on the same machine."""
         return _process(os.getpid()) or ""
 
     def is_gone(self, process: str) -> bool:
@@ -66,7 +66,7 @@ class SystemClock:
 
 @dataclass(slots=True)
 class ManualClock:
-    """A clock that only advances when told to: for tests and repeatable runs."""
+    """A clock that advances only by explicit calls, for tests and repeatable runs."""
 
     ms: int = 1_700_000_000_000
     step_ms: int = 0
@@ -90,17 +90,17 @@ class ManualClock:
         self.ms += int(seconds * 1000)
 
     def process(self) -> str:
-        """Return the name that was set."""
+        """Return the name that was set for this process."""
         return self.name
 
     def is_gone(self, process: str) -> bool:
-        """Return whether a process was marked as ended."""
+        """Return whether the process was marked as ended."""
         return process in self.ended
 
 
 @cache
 def _machine() -> str:
-    """Return a name for this boot of this machine and its process namespace; empty if unknown."""
+    """Return a name for this boot of the machine and its process namespace; '' if unknown."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return f"{file.read().strip()}/{os.readlink('/proc/self/ns/pid')}"
@@ -109,9 +109,9 @@ def _machine() -> str:
 
 
 def _process(pid: int) -> str | None:
-    """Return a name for a live process; None if it has ended, or if that cannot be determined.
+    """Return a name for a live process; None if it has ended or is unknown.
 
-    Process numbers are reused, so the start time is part of the name.
+    The name includes the start time, because process ids are reused.
     """
     if not _machine():
         return None
@@ -120,5 +120,5 @@ def _process(pid: int) -> str | None:
             fields = file.read().rpartition(")")[2].split()
     except OSError:
         return None
-    # A zombie process (Z) has ended, but its parent has not waited for it yet.
+    # A zombie process (Z) has ended, although its parent has not waited for it yet.
     return None if fields[0] in "ZX" else f"{_machine()}/{pid}.{fields[19]}"

@@ -1,4 +1,4 @@
-"""Runs a task on many items: in this process, or on Spark."""
+"""Executors, which run a task on many items, in this process or elsewhere."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -12,14 +12,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Report = Callable[[int], None]
-"""Called with the number of items that are done but whose results have not arrived yet."""
+"""Called with the number of items that are done, before their results arrive."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskId:
-    """Identifies an attempt of a task; unique within one instant.
+    """Identifies an attempt of a task, uniquely within one instant.
 
-    Its string is Hudi's write token, so two attempts never write the same file name.
+    As a string it is Hudi's write token, so two attempts never write the same file name.
     """
 
     partition: int
@@ -28,15 +28,15 @@ class TaskId:
 
     @property
     def write_token(self) -> str:
-        """Return the id as Hudi's write token: `<partition>-<stage>-<attempt>`."""
+        """Return Hudi's write token: `<partition>-<stage>-<attempt>`."""
         return f"{self.partition}-{self.stage}-{self.attempt}"
 
 
 class Executor(Protocol):
     """Runs one task on many items, in any order.
 
-    A task may run more than once for an item (a retry), so it must be safe to repeat; each item
-    yields one result. Tasks, items and results are pickled.
+    A task may run more than once for an item (a retry), so it must be safe to repeat; each item has
+    one result. Tasks, items and results are pickled.
     """
 
     def run(
@@ -48,14 +48,13 @@ class Executor(Protocol):
     ) -> Iterator[Result]:
         """Yield the result of each item as it becomes ready.
 
-        An executor that delivers results later than that calls `report` in the meantime, from any
-        thread.
+        If results are delivered with a delay, `report` is called in the meantime, from any thread.
         """
         ...
 
 
 class LocalExecutor:
-    """Runs tasks on threads of this process; Arrow and Parquet release Python's lock."""
+    """Runs tasks on threads of this process; Arrow and Parquet release Python's global lock."""
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or os.cpu_count() or 1
@@ -81,15 +80,15 @@ class LocalExecutor:
                 for future in as_completed(futures):
                     yield future.result()
             finally:
-                # After a failure no more tasks are started, and the running tasks are waited for.
+                # After a failure, cancel tasks that have not started, and wait for running tasks.
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True)
 class NearExecutor:
-    """Runs work of up to `max_bytes` on `near` and all other work on `far`.
+    """Runs work of up to `max_bytes` on `near`, and other work on `far`.
 
-    Distributing a small amount of work takes longer than the work itself. With `max_bytes` of 0,
+    Distributing a small amount of work takes longer than the work itself. With a `max_bytes` of 0,
     all work runs on `far`.
     """
 
@@ -110,5 +109,5 @@ class NearExecutor:
 
 
 def _local_task(number: int) -> TaskId:
-    """Return the id of a local task; its token is not that of any Spark task."""
+    """Return the id of a local task, whose token differs from those of Spark tasks."""
     return TaskId(number, 1, 0)

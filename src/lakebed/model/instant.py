@@ -1,8 +1,8 @@
 """Instants: the 17 digits `yyyyMMddHHmmssSSS` that name and order everything on a timeline.
 
-An instant is a string, and all comparison is plain string comparison. The digits are wall clock
-time in the table's zone (`hoodie.table.timeline.timezone`): `UTC`, or `LOCAL` for the zone of the
-machine that wrote. Agrees with Hudi's HoodieInstantTimeGenerator.
+Instants are compared as strings. The digits are wall clock time in the table's zone
+(`hoodie.table.timeline.timezone`): `UTC`, or `LOCAL` for the zone of the writer's machine. Agrees
+with Hudi's HoodieInstantTimeGenerator.
 """
 
 import re
@@ -24,16 +24,16 @@ _TIMESTAMP: Final = re.compile(
 )
 _COUNT: Final = re.compile(r"[0-9]+")
 _EPOCH_DIGITS: Final = {10: 1000, 13: 1}
-"""For a count of units since 1970 UTC: its number of digits, and the unit in milliseconds."""
+"""The unit in milliseconds of a count since 1970 UTC, by the count's number of digits."""
 _AS_OF_FORMS: Final = (
     "an instant of 14 or 17 digits (yyyyMMddHHmmss[SSS]), a date '2024-01-02', a timestamp "
-    "'2024-01-02 03:04:05[.123]' (with a T, an offset or Z if you like), seconds (10 digits) or "
+    "'2024-01-02 03:04:05[.123]' (optionally with a T, an offset or Z), seconds (10 digits) or "
     "milliseconds (13 digits) since 1970, a date or a datetime"
 )
 
 
 def format_instant(epoch_ms: int, zone: str) -> Instant:
-    """Return a time in milliseconds since 1970 UTC as an instant of `zone`.
+    """Return the instant in `zone` for a time in milliseconds since 1970 UTC.
 
     >>> format_instant(1704164645006, "UTC")
     '20240102030405006'
@@ -47,17 +47,17 @@ def format_instant(epoch_ms: int, zone: str) -> Instant:
 
 
 def parse_instant(text: str, zone: str) -> int:
-    """Return the milliseconds since 1970 UTC of the instant `text` in `zone`.
+    """Return an instant of `zone` as milliseconds since 1970 UTC.
 
-    14 digits mean the last millisecond of their second. In the hour that a change from daylight
-    saving repeats, the string alone is ambiguous: the first occurrence is used.
+    14 digits stand for the last millisecond of their second. In the hour that the end of daylight
+    saving time repeats, the first occurrence is assumed.
 
     >>> parse_instant("20240102030405", "UTC") - parse_instant("20240102030405000", "UTC")
     999
     """
     wall = _decode(text)
     try:
-        # The timestamp of a naive datetime is in the machine's zone.
+        # `timestamp` assumes the machine's zone for a naive datetime.
         second = (wall.replace(tzinfo=UTC) if _is_utc(zone) else wall).replace(microsecond=0)
         return int(second.timestamp()) * 1000 + wall.microsecond // 1000
     except (OverflowError, ValueError, OSError) as error:
@@ -67,10 +67,10 @@ def parse_instant(text: str, zone: str) -> int:
 
 
 def next_instant(now_ms: int, zone: str, last: Instant | None) -> Instant:
-    """Return an instant for now that is greater than `last`, as a string.
+    """Return an instant for now that is greater than `last`, compared as strings.
 
-    The result is the clock's time, or one millisecond after `last` if the clock stands still, goes
-    back, repeats an hour or is behind a writer in another zone.
+    This is the clock's time, or one millisecond after `last` if the clock stands still, goes back,
+    repeats an hour or is behind that of a writer in another zone.
 
     >>> next_instant(0, "UTC", "20231231235959999")
     '20240101000000000'
@@ -78,13 +78,13 @@ def next_instant(now_ms: int, zone: str, last: Instant | None) -> Instant:
     now = format_instant(now_ms, zone)
     if last is None:
         return now
-    # 14 digits mean the end of their second; a suffix after 17 digits (which Hudi's metadata
-    # table once appended) never reaches the next millisecond.
+    # 14 digits stand for the end of their second. A suffix after 17 digits, which Hudi's metadata
+    # table once used, stays below the next millisecond.
     floor = last + "999" if len(last) == 14 else last[:17]
     if now > floor:
         return now
     try:
-        # The digits must grow, not the time, so the zone does not matter here.
+        # The zone does not matter, because only the digits must increase.
         return _encode(_decode(floor) + _MILLISECOND)
     except (InvalidError, OverflowError) as error:
         raise CorruptError(
@@ -96,11 +96,11 @@ def next_instant(now_ms: int, zone: str, last: Instant | None) -> Instant:
 def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
     """Convert a caller's point in time to an instant of a table in `zone`.
 
-    As in Hudi, a date is the start of its day, and a timestamp to the second is the end of that
+    As in Hudi, a date is the start of its day, and a timestamp without a fraction is the end of its
     second (`.999`), so that a commit displayed with that second is included. 14 digits are left
-    unchanged, which is before every instant of 17 digits in that second; 10 or 13 digits are
+    unchanged, so they sort before all instants of 17 digits in that second; 10 or 13 digits are
     seconds or milliseconds since 1970 UTC. A datetime is truncated to the millisecond; without a
-    zone it is in the table's zone.
+    zone, it is in the table's zone.
 
     >>> resolve_as_of("2024-01-02", "UTC"), resolve_as_of("2024-01-02T03:04:05Z", "UTC")
     ('20240102000000000', '20240102030405999')
@@ -110,7 +110,7 @@ def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
             return _encode(value if value.tzinfo is None else _in_zone(value, zone))
         if isinstance(value, date):
             return _encode(datetime.fromisoformat(value.isoformat()))
-        # At run time the argument may be anything.
+        # The caller may pass a value of any type.
         text: object = value
         if isinstance(text, str) and _DIGITS.fullmatch(text):
             _decode(text)
@@ -152,7 +152,7 @@ def _resolve_timestamp(match: re.Match[str], zone: str) -> Instant:
 
 
 def _is_utc(zone: str) -> bool:
-    """Return whether a zone is UTC and not LOCAL; reject any other zone."""
+    """Return whether a zone is UTC; raise OptionError if it is neither UTC nor LOCAL."""
     if zone not in ("UTC", "LOCAL"):
         raise OptionError(f"hoodie.table.timeline.timezone: expected UTC or LOCAL, found {zone!r}")
     return zone == "UTC"
@@ -165,7 +165,7 @@ def _in_zone(moment: datetime, zone: str) -> datetime:
 
 def _encode(wall: datetime) -> Instant:
     """Return the digits of the wall clock time `wall`, truncated to the millisecond."""
-    # strftime does not pad the year to 4 digits everywhere.
+    # Not every platform's strftime pads the year to 4 digits.
     return f"{wall.year:04d}{wall:%m%d%H%M%S}{wall.microsecond // 1000:03d}"
 
 

@@ -1,7 +1,7 @@
 """The cost of work items, and their distribution over tasks, as Spark packs files into splits.
 
-Work is measured in bytes to read. Opening a file adds FILE_BYTES: on a table of many small files
-that is most of the work. One core processes about 64 MiB per second.
+Costs are in bytes to read. Opening a file adds FILE_BYTES, which is most of the work in a table of
+many small files. One core processes about 64 MiB per second.
 """
 
 import heapq
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 FILE_BYTES = 128 << 10
-"""The cost of opening a file, as the number of bytes that could be read in the same time."""
+"""The cost of opening a file: the number of bytes that could be read in the same time."""
 
 WRITE_FACTOR = 4
-"""How many times longer it takes to read and rewrite rows than to read them only."""
+"""How many times longer reading and rewriting rows takes than only reading them."""
 
 ROW_BYTES = 256
 """The cost of writing a staged row."""
@@ -29,7 +29,7 @@ class Weighed(Protocol):
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work, in bytes to read."""
+        """Return the estimated cost, in bytes to read."""
         ...
 
 
@@ -44,7 +44,7 @@ def file_cost(size_bytes: int, files: int) -> int:
 
 
 def useful_tasks(costs: Sequence[int], cores: int, max_bytes: int = _MAX_TASK_BYTES) -> int:
-    """Return how many tasks are useful for items of these `costs` on this many cores.
+    """Return how many tasks are useful for items of these costs on `cores` cores.
 
     >>> useful_tasks([128 << 10] * 100, cores=8)
     2
@@ -58,9 +58,9 @@ def useful_tasks(costs: Sequence[int], cores: int, max_bytes: int = _MAX_TASK_BY
 
 
 def pack(costs: Sequence[int], tasks: int) -> list[list[int]]:
-    """Distribute the items 0, 1, ... of these `costs` over at most `tasks` packs of equal cost.
+    """Distribute the items 0, 1, ... over at most `tasks` packs of similar total cost.
 
-    The most expensive items come first in each pack, and the most expensive pack first.
+    The most expensive item comes first in each pack, and the most expensive pack first.
 
     >>> pack([5, 1, 4, 2], 2)
     [[0, 1], [2, 3]]

@@ -1,4 +1,4 @@
-"""Presents a block of bytes inside an object as a separate file."""
+"""Present a block of bytes inside an object as a separate file."""
 
 import io
 import mmap
@@ -46,7 +46,7 @@ class BlockFile(io.RawIOBase):
         return self._position
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return up to `size` bytes, or all that are left."""
+        """Return up to `size` bytes, or all remaining bytes."""
         left = max(0, self._length - self._position)
         wanted = left if size is None or size < 0 else min(size, left)
         data: bytes = self._source.read_at(wanted, self._offset + self._position) if wanted else b""
@@ -54,5 +54,5 @@ class BlockFile(io.RawIOBase):
         return data
 
     def readall(self) -> bytes:
-        """Return all bytes that are left."""
+        """Return all remaining bytes."""
         return self.read()

@@ -1,8 +1,8 @@
 """Files that appear atomically and survive a power failure: the building blocks of LocalStorage.
 
-A file is written under a hidden name in its final folder, synced, and given its final name in one
-step (rename or link); then the folder is synced. Paths are full paths of the operating system, and
-errors are OSErrors.
+A file is written under a hidden name in its final folder and synced, then gets its final name in
+one step (rename or link), and then the folder is synced. Paths are absolute, and errors are
+OSErrors.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ _BUFFER_BYTES = 1 << 20
 
 
 def tag_of(status: os.stat_result, content: bytes | None) -> str:
-    """Return the tag of a file, derived from its inode, time, size and, if it is small, its bytes.
+    """Return a file's tag: its inode, time and size and, if it is small, a hash of its bytes.
 
-    A replacement always has another inode than the file that it replaces. The hash of the bytes
-    detects a change that the rest may miss: a reused inode and the same size, within one tick of
-    the file system's clock. Files over 4 KiB have no hash: a listing must not read the data.
+    A replacement has another inode than the file that it replaces. The hash detects changes that
+    the rest may miss: a reused inode and equal size within one tick of the file system's clock.
+    Files over 4 KiB have no hash, so that listings need not read data.
     """
     tag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
     if content is None or status.st_size > _HASH_LIMIT_BYTES:
@@ -33,19 +33,19 @@ def tag_of(status: os.stat_result, content: bytes | None) -> str:
 
 
 def read_tag(path: str, status: os.stat_result) -> tuple[int, str]:
-    """Return the size and tag of the file at `path`, whose `status` was just read."""
+    """Return the size and tag of the file at `path`, whose `status` the caller has just read."""
     if status.st_size > _HASH_LIMIT_BYTES:
         return status.st_size, tag_of(status, None)
     if status.st_size == 0:
         return 0, tag_of(status, b"")
     with open(path, "rb", buffering=0) as file:
-        # Read everything from one open file, so that size, time and bytes belong together.
+        # Read from one open file, so that size, time and bytes are consistent.
         status = os.fstat(file.fileno())
         return status.st_size, tag_of(status, file.read(_HASH_LIMIT_BYTES))
 
 
 def sync_folder(folder: str) -> None:
-    """Make the names in `folder` durable."""
+    """Make the file names in `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -66,12 +66,12 @@ def make_folders(folder: str) -> None:
 
 @contextlib.contextmanager
 def folder_lock(folder: str, *, create: bool) -> Iterator[None]:
-    """Hold the lock of `folder` against every thread and process of this machine.
+    """Hold the lock of `folder`, which excludes all threads and processes of this machine.
 
-    The lock is an flock on the file `.lakebed-lock` in the folder itself, which no listing shows
-    and which is never deleted (deleting a lock file would let two holders in). Without `create`, a
-    folder that has no lock file is not locked: only conditional replacement creates one, so folders
-    of data files never have it.
+    The lock is an flock on the file `.lakebed-lock` in the folder, which listings omit and which is
+    never deleted (deletion could let two holders in). Without `create`, a folder without a lock
+    file is not locked: only conditional replacement creates the file, so folders of data files lack
+    it.
     """
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     try:
@@ -91,8 +91,8 @@ def folder_lock(folder: str, *, create: bool) -> Iterator[None]:
 class NewFile:
     """A hidden file that gets its final name in one step, or is removed.
 
-    The owner must call `replace`, `link` or `drop` in the end; `drop` after one of the others does
-    nothing. A process that dies earlier leaves the hidden file, which no listing shows.
+    The owner must finally call `replace`, `link` or `drop`; `drop` after one of the others does
+    nothing. A process that dies before that leaves the hidden file, which listings omit.
     """
 
     __slots__ = ("_folder", "_hidden", "_target", "file")
@@ -123,14 +123,14 @@ class NewFile:
         sync_folder(self._folder)
 
     def link(self) -> None:
-        """Take the target's name if it is free, durably; otherwise raise FileExistsError.
+        """Take the target's name durably; raise FileExistsError if it is in use.
 
         The caller must have called `sync`.
         """
         try:
             os.link(self._hidden, self._target)
         except FileExistsError:
-            # NFS may return this for its own retry of a call whose first response was lost.
+            # NFS may raise this if it retries a call whose response was lost.
             if os.fstat(self.file.fileno()).st_nlink < 2:
                 raise
         self.drop()
@@ -140,7 +140,7 @@ class NewFile:
         """Remove the hidden file."""
         hidden, self._hidden = self._hidden, ""
         if hidden:
-            # Remove the name first: closing flushes the buffer, which may fail on a full disk.
+            # Remove the name first, because closing flushes the buffer, which may fail.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(hidden)
             with contextlib.suppress(OSError):

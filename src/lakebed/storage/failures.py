@@ -1,4 +1,4 @@
-"""Translates obstore's exceptions into Lakebed's errors."""
+"""Translate obstore's exceptions to Lakebed's errors."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from lakebed.errors import (
     UnsupportedError,
 )
 
-# For missing objects and unsupported operations obstore raises builtin exceptions, for bad paths
-# ValueError.
+# obstore raises builtin exceptions for missing objects and unsupported operations, and ValueError
+# for invalid paths.
 STORE_FAILURES = (exceptions.BaseError, OSError, NotImplementedError, ValueError)
 
 _KINDS: tuple[tuple[type[Exception], type[LakebedError], str], ...] = (
@@ -33,7 +33,7 @@ _KINDS: tuple[tuple[type[Exception], type[LakebedError], str], ...] = (
 
 
 def failure(name: str, error: Exception) -> LakebedError:
-    """Return Lakebed's error for an exception that obstore raised for the object `name`."""
+    """Return Lakebed's error for an exception of obstore about the object `name`."""
     first_line = str(error).partition("\n")[0]
     for kind, ours, meaning in _KINDS:
         if isinstance(error, kind):
@@ -43,11 +43,11 @@ def failure(name: str, error: Exception) -> LakebedError:
 
 @contextlib.contextmanager
 def without_panics(what: str) -> Iterator[None]:
-    """Convert a panic of the client, which `except Exception` does not catch, into an error."""
+    """Convert a panic of the client, which `except Exception` would not catch, to an error."""
     try:
         yield
     except BaseException as error:
-        # The exception class cannot be imported; every extension built with pyo3 has its own.
+        # The exception class cannot be imported, because each pyo3 extension has its own.
         if type(error).__name__ != "PanicException":
             raise
         first_line = str(error).partition("\n")[0]
@@ -56,7 +56,7 @@ def without_panics(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def translated(name: str) -> Iterator[None]:
-    """Raise Lakebed's errors instead of obstore's."""
+    """Raise Lakebed's errors in place of obstore's."""
     try:
         with without_panics(name):
             yield

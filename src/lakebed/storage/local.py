@@ -30,7 +30,7 @@ from lakebed.storage.storage import Entry, Names
 from lakebed.storage.streams import NewObject
 
 _MISSING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
-# Retrying does not help: permissions, the name or the kind of file must change first.
+# Errors that remain until permissions, the name or the type of the file change.
 _CALLER = (
     errno.EACCES,
     errno.EPERM,
@@ -47,10 +47,10 @@ _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 class LocalStorage:
     """Objects as files below the folder `root`, which the first write creates.
 
-    A write is durable when its call returns. A partial object is never visible, and a process that
+    A write is durable when its call returns. Partial objects are never visible, and a process that
     dies leaves at most hidden files. Concurrent writers may be threads or processes. Raises
-    InvalidError if permissions are missing, and UnavailableError if the disk is full or broken.
-    Symbolic links may point to files below the root, never out of it.
+    InvalidError if permissions are missing, UnavailableError if the disk is full or broken.
+    Symbolic links must point to files below the root.
     """
 
     __slots__ = ("_root",)
@@ -67,7 +67,7 @@ class LocalStorage:
         return f"file://{self._root}"
 
     def local_path(self, path: str) -> str:
-        """Return the full path of the object."""
+        """Return the absolute path of an object."""
         return self._locate(path)
 
     def read(self, path: str) -> bytes:
@@ -77,12 +77,12 @@ class LocalStorage:
             return file.read()
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Read up to `length` bytes from `offset`; fewer only at the end of the object."""
+        """Read up to `length` bytes from `offset`, or fewer at the end of the object."""
         full = self._locate(path)
         if offset < 0 or length < 0:
             raise InvalidError(f"{self.url}/{path}: no range of {length} bytes at {offset}")
         with self._reading(path), open(full, "rb", buffering=0) as file:
-            # The caller's length may come from corrupt bytes: allocate at most the file's size.
+            # `length` may come from corrupt data, so allocate at most the file's size.
             left = os.fstat(file.fileno()).st_size - offset
             return _pread(file.fileno(), offset, min(length, left)) if left > 0 else b""
 
@@ -110,9 +110,9 @@ class LocalStorage:
         ]
 
     def list_names(self, prefix: str = "") -> Names:
-        """Return the sub-folders and the objects directly in the folder `prefix`, sorted by name.
+        """Return the sub-folders and objects directly in the folder `prefix`, sorted by name.
 
-        A folder that holds no object is included.
+        Folders without objects are included.
         """
         folder = self._locate(prefix) if prefix else self._root
         names: list[str] = []
@@ -129,7 +129,7 @@ class LocalStorage:
         return self._put(path, data, _replace)
 
     def put_if_absent(self, path: str, data: bytes) -> str:
-        """Write an object atomically and return its tag; raise ExistsError if it already exists.
+        """Write an object atomically and return its tag; raise ExistsError if it exists.
 
         Exactly one of several concurrent calls succeeds. Raises UnsupportedError if the file system
         has no hard links.
@@ -142,15 +142,12 @@ class LocalStorage:
     def put_if_unchanged(self, path: str, data: bytes, etag: str) -> str:
         """Replace an object if its tag is still `etag`; return the new tag.
 
-        Raises ChangedError if the object has another tag or no longer exists.
-
-        The folder's lock (`durable.folder_lock`) is held during comparison and replacement. The
-        first call in a folder creates the lock file; every later `put`, `delete` and stream in that
-        folder takes the lock too.
+        Raises ChangedError if the object has another tag or no longer exists. The folder's lock
+        (`durable.folder_lock`) is held for comparison and replacement. The first call in a folder
+        creates the lock file; later `put`, `delete` and stream calls in the folder then take the
+        lock too.
         """
-        self._expect(
-            path, etag
-        )  # saves the write if the tag differs already, and creates no folder
+        self._expect(path, etag)  # if the tag differs already, write nothing and create no folder
 
         def publish(new: NewFile, folder: str) -> None:
             with folder_lock(folder, create=True):
@@ -160,7 +157,7 @@ class LocalStorage:
         return self._put(path, data, publish)
 
     def delete(self, path: str) -> None:
-        """Delete an object durably; a missing object is not an error. Folders are not deleted."""
+        """Delete an object durably; ignore a missing object. Folders are not deleted."""
         full = self._locate(path)
         folder = os.path.dirname(full)
         with self._writing(path):
@@ -179,13 +176,13 @@ class LocalStorage:
             make_folders(full)
 
     def open_write(self, path: str, *, durable: bool = True) -> "LocalWriteStream":
-        """Start a new object, which replaces any existing one when it is closed."""
+        """Open a stream for a new object, which replaces any existing one when it is closed."""
         full = self._locate(path)
         with self._writing(path):
             return LocalWriteStream(NewFile(full), full, f"{self.url}/{path}", durable=durable)
 
     def open_read(self, path: str) -> pa.NativeFile:
-        """Open an object for random reads, which still work after it is replaced or deleted."""
+        """Open an object for random reads, which still work if it is replaced or deleted."""
         full = self._locate(path)
         with self._reading(path):
             if not stat.S_ISREG(os.stat(full).st_mode):
@@ -230,7 +227,7 @@ class LocalStorage:
             raise InvalidError(f"path {path!r}: a symbolic link leads out of {self.url}")
 
     def _walk(self, folder: str, prefix: str) -> Iterator[Entry]:
-        # "a-b" sorts before "a/x": compare a folder by its name with the slash.
+        # Compare folders by their names with a slash, because "a-b" sorts before "a/x".
         order = sorted(
             self._scan(folder, prefix),
             key=lambda found: (
@@ -256,7 +253,7 @@ class LocalStorage:
             self._refuse_outside(path, found.path)
             if found.is_dir():
                 raise InvalidError(f"{self.url}/{path}: a symbolic link to a folder")
-        # A file may disappear while its folder is listed.
+        # A file may be deleted while its folder is listed.
         with self._reading(path), contextlib.suppress(FileNotFoundError):
             status = found.stat()
             if stat.S_ISREG(status.st_mode):

@@ -1,4 +1,4 @@
-"""Random reads and sequential writes over an object store."""
+"""Random reads and sequential writes on an object store."""
 
 import contextlib
 import io
@@ -22,12 +22,10 @@ _WINDOW_BYTES = 64 << 10
 
 
 class ObjectReader(io.RawIOBase):
-    """One version of an object, read by ranges.
+    """One version of an object, read by ranges; reads raise ChangedError if it is replaced.
 
-    If the object is replaced, reads raise ChangedError.
-
-    A small read fetches a window of 64 KiB and keeps it, so that footers and headers need only one
-    request. A larger read requests exactly its own range.
+    A small read fetches and keeps a window of 64 KiB, so that footers and headers need one request.
+    A larger read requests exactly its own range.
     """
 
     def __init__(self, store: ObjectStore, key: str, name: str, size: int, etag: str) -> None:
@@ -66,7 +64,7 @@ class ObjectReader(io.RawIOBase):
         return self._position
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Read up to `size` bytes; fewer only at the end."""
+        """Read up to `size` bytes, or fewer at the end."""
         left = max(0, self._size - self._position)
         length = left if size is None or size < 0 else min(size, left)
         data = self._fetch(self._position, length) if length else b""
@@ -82,7 +80,7 @@ class ObjectReader(io.RawIOBase):
             return self._request(start, length)
         skip = start - self._window_start
         if skip < 0 or skip + length > len(self._window):
-            # Near the end of an object the window extends backwards: footers are read from the end.
+            # Near the end, the window extends backwards, because footers are read from the end.
             self._window_start = max(0, min(start, self._size - _WINDOW_BYTES))
             window_bytes = min(_WINDOW_BYTES, self._size - self._window_start)
             self._window = self._request(self._window_start, window_bytes)
@@ -100,11 +98,11 @@ class _AbortedError(Exception):
 
 
 class ObjectWriteStream(NewObject):
-    """A new object: one put if it stays below 8 MiB, otherwise a multipart upload.
+    """A new object: one put if it is smaller than 8 MiB, otherwise a multipart upload.
 
-    The upload runs in a thread that pulls parts from a short queue, because obstore aborts an
-    upload only if its source of parts raises; its own writer would leave the parts in the bucket. A
-    handful of parts are in memory at a time. If the last request gets no response, `close` raises
+    The upload runs in a thread that takes parts from a short queue, because obstore aborts an
+    upload only if its source of parts raises; its own writer would leave parts in the bucket. Only
+    a few parts are in memory. If the last request gets no response, `close` raises
     UnavailableError, although the complete object may have become visible.
     """
 
@@ -152,13 +150,13 @@ class ObjectWriteStream(NewObject):
 
 
 class _Upload:
-    """A multipart upload in its own thread. After an error it discards all further parts."""
+    """A multipart upload in its own thread; after an error, it discards further parts."""
 
     def __init__(self, store: ObjectStore, key: str) -> None:
         self.error: Exception | None = None
         self._parts: queue.Queue[bytes | None] = queue.Queue(maxsize=1)
         self._aborted = False
-        # A daemon thread: a stream that is never closed must not keep the process alive.
+        # A daemon thread, so that a stream that is never closed does not keep the process alive.
         self._thread = threading.Thread(target=self._run, args=(store, key), daemon=True)
         self._thread.start()
 
@@ -186,7 +184,7 @@ class _Upload:
                 chunk_size=PART_BYTES,
                 max_concurrency=_PARTS_UNDER_WAY,
             )
-        except Exception as error:  # noqa: BLE001 - handed to the writing thread as it is
+        except Exception as error:  # noqa: BLE001 - passed unchanged to the writing thread
             self.error = error
             with contextlib.suppress(_AbortedError):
                 for _ in source:  # the writer must not block on a queue that is no longer drained

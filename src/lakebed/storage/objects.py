@@ -1,4 +1,4 @@
-"""Storage on obstore: S3, GCS, Azure, and an in-memory store that the process keeps."""
+"""Storage on obstore: S3, GCS, Azure, and an in-memory store shared by the process."""
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,13 +14,13 @@ from lakebed.storage.object_streams import ObjectReader, ObjectStore, ObjectWrit
 from lakebed.storage.paths import check_path, is_reserved, join
 from lakebed.storage.storage import Entry, Names
 
-# A single lower-case word: Azure accepts no other metadata names.
+# A lower-case word, because Azure restricts names of metadata.
 _WRITE_ATTRIBUTE = "lakebedwrite"
 _MAX_RANGE_BYTES = 1 << 43  # larger than any object
 
 
 class _Meta(TypedDict):
-    """The fields that we use of obstore's object metadata."""
+    """The fields of obstore's object metadata that are used here."""
 
     path: str
     size: int
@@ -30,8 +30,8 @@ class _Meta(TypedDict):
 class ObjectStorage:
     """Objects below `prefix` in an obstore store.
 
-    `store` must be at the root of its bucket, container or memory. The tag of an object is its
-    ETag. Paths with control characters, which obstore does not support, are rejected. Pickling
+    `store` must be at the root of its bucket, container or memory. An object's tag is its ETag.
+    Paths with control characters are rejected, because obstore does not support them. Pickling
     includes the store's credentials; an in-memory store cannot be pickled.
     """
 
@@ -56,7 +56,7 @@ class ObjectStorage:
         return self._url
 
     def local_path(self, path: str) -> None:
-        """Return None: an object has no path in the operating system."""
+        """Return None, because objects have no path in the operating system."""
         self._key(path)
 
     def read(self, path: str) -> bytes:
@@ -66,7 +66,7 @@ class ObjectStorage:
             return bytes(obstore.get(self._store, key).bytes())
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Read up to `length` bytes from `offset`; fewer only at the end of the object."""
+        """Read up to `length` bytes from `offset`, or fewer at the end of the object."""
         key = self._key(path)
         if offset < 0 or length < 0:
             raise InvalidError(f"{self._name(path)}: no range of {length} bytes at {offset}")
@@ -78,7 +78,7 @@ class ObjectStorage:
             with translated(self._name(path)):
                 return bytes(obstore.get_range(self._store, key, start=offset, length=length))
         except UnavailableError:
-            # The store's response to a range that starts after the end looks like an outage.
+            # For a range that starts after the end, the store's response looks like an outage.
             if offset >= self.head(path).size:
                 return b""
             raise
@@ -94,9 +94,9 @@ class ObjectStorage:
     def list(self, prefix: str = "") -> Iterator[Entry]:
         """Yield every object below the folder `prefix`, at any depth, sorted by path.
 
-        An empty object with others below it is the folder marker of a Hadoop client, and is left
-        out. The marker of an empty folder looks like an empty object; `list_names` treats it as a
-        folder.
+        Hadoop clients mark a folder by an empty object, which is left out if there are objects
+        below it. The marker of an empty folder looks like an empty object; `list_names` treats it
+        as a folder.
         """
         folder = self._folder(prefix)
         with translated(self._name(prefix)):
@@ -110,7 +110,7 @@ class ObjectStorage:
         return [entry.path.rpartition("/")[2] for entry in self.list_names(prefix)[1]]
 
     def list_names(self, prefix: str = "") -> Names:
-        """Return the sub-folders and the objects directly in the folder `prefix`, sorted by name."""
+        """Return the sub-folders and objects directly in the folder `prefix`, sorted by name."""
         folder = self._folder(prefix)
         with translated(self._name(prefix)):
             found = obstore.list_with_delimiter(self._store, folder)
@@ -127,20 +127,18 @@ class ObjectStorage:
             return _tag(obstore.put(self._store, key, data))
 
     def put_if_absent(self, path: str, data: bytes) -> str:
-        """Write an object atomically and return its tag; raise ExistsError if it already exists.
+        """Write an object atomically and return its tag; raise ExistsError if it exists.
 
-        Exactly one of several concurrent calls succeeds. If the store gives no clear answer, the
-        object is looked up: the call succeeded if the object carries the mark of this call.
+        Exactly one of several concurrent calls succeeds. If the store's answer is unclear, the call
+        succeeded if the stored object has the mark of this call.
         """
         return self._put_on_condition(path, data, "create")
 
     def put_if_unchanged(self, path: str, data: bytes, etag: str) -> str:
         """Replace an object if its tag is still `etag`; return the new tag.
 
-        Raises ChangedError if the object has another tag or no longer exists.
-
-        If the store gives no clear answer, the object is looked up: the call succeeded if the
-        object carries the mark of this call.
+        Raises ChangedError if the object has another tag or no longer exists. If the store's answer
+        is unclear, the call succeeded if the stored object has the mark of this call.
         """
         self._key(path)
         if not etag or not etag.isascii() or not etag.isprintable():
@@ -153,7 +151,7 @@ class ObjectStorage:
             ) from error
 
     def delete(self, path: str) -> None:
-        """Delete an object; a missing object is not an error."""
+        """Delete an object; ignore a missing object."""
         key = self._key(path)
         try:
             with translated(self._name(path)):
@@ -162,16 +160,16 @@ class ObjectStorage:
             return
 
     def make_folder(self, path: str) -> None:
-        """Only check the path: an object store has no folders."""
+        """Check the path, but create nothing, because object stores have no folders."""
         self._key(path)
 
     def open_write(self, path: str, *, durable: bool = True) -> ObjectWriteStream:
-        """Start a new object, which replaces any existing one when it is closed."""
-        del durable  # every object that an object store has accepted is durable
+        """Open a stream for a new object, which replaces any existing one when it is closed."""
+        del durable  # object stores make every object durable
         return ObjectWriteStream(self._store, self._key(path), self._name(path))
 
     def open_read(self, path: str) -> pa.NativeFile:
-        """Open an object for random reads; once it is replaced, reads raise ChangedError."""
+        """Open an object for random reads, which raise ChangedError if it is replaced."""
         entry = self.head(path)
         name = self._name(path)
         reader = ObjectReader(self._store, self._key(path), name, entry.size, entry.etag)
@@ -180,11 +178,11 @@ class ObjectStorage:
     def _put_on_condition(
         self, path: str, data: bytes, mode: Literal["create"] | dict[str, str]
     ) -> str:
-        """Put with a random mark in the metadata, which identifies the object as ours.
+        """Put an object with a random mark in its metadata, which identifies it as ours.
 
-        obstore retries a request after a server error, and the retry may find the object that the
-        first attempt wrote: even if the store rejects the request, the call may have succeeded.
-        Comparing the bytes does not help, because two concurrent calls may write the same bytes.
+        obstore retries requests after server errors, and a retry may find the object that the first
+        attempt wrote: the call may have succeeded even if the store rejects the request. Comparing
+        bytes does not help, because concurrent calls may write the same bytes.
         """
         key, name = self._key(path), self._name(path)
         mark = secrets.token_hex(16)
@@ -206,7 +204,7 @@ class ObjectStorage:
             return self._find_mark(path, mark, refusal)
 
     def _find_mark(self, path: str, mark: str, refusal: Exception) -> str:
-        """Return the tag of the object if it carries `mark`, otherwise raise `refusal`."""
+        """Return the tag of the object if it has `mark`, otherwise raise `refusal`."""
         try:
             with without_panics(self._name(path)):
                 found = obstore.get(self._store, self._key(path), options={"head": True})
@@ -217,7 +215,7 @@ class ObjectStorage:
         return _tag(found.meta)
 
     def _version(self, path: str, etag: str) -> dict[str, str]:
-        """Return the condition "tag is still `etag`" in the form that the store expects."""
+        """Return the condition that the tag is still `etag`, in the form that the store expects."""
         if not isinstance(self._store, GCSStore):
             return {"e_tag": etag}
         with translated(self._name(path)):  # GCS compares generations, not ETags
@@ -251,7 +249,7 @@ class ObjectStorage:
 
 
 def memory_storage(name: str = "table") -> ObjectStorage:
-    """Return a new, empty in-memory store for tests; `open_storage` returns shared stores."""
+    """Return a new, empty in-memory store for tests, which is not shared."""
     return ObjectStorage(MemoryStore(), f"memory://{name}")
 
 

@@ -1,4 +1,4 @@
-"""Opens the Storage at a URL."""
+"""Open the storage at a URL."""
 
 import os
 import threading
@@ -18,7 +18,7 @@ from lakebed.storage.paths import check_path, parse_location
 from lakebed.storage.storage import Storage
 
 _CLOUD_SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
-# A refused connection raises an error after a second, an outage after half a minute.
+# With these, a refused connection fails after a second, and an outage after half a minute.
 _RETRIES = {
     "max_retries": 4,
     "retry_timeout": timedelta(seconds=30),
@@ -35,13 +35,13 @@ _memories_lock = threading.Lock()
 
 
 def open_storage(url: str, options: Mapping[str, str] | None = None) -> Storage:
-    """Open the storage of the table at `url`; nothing is read or created yet.
+    """Open the storage of the table at `url`, without reading or creating anything.
 
-    A plain path or `file:` URL is a folder (a relative path is made absolute, nothing else is
-    expanded or percent-decoded). `memory://name` is an in-memory store that the whole process
-    shares. `s3`, `s3a`, `gs`, `az`, `abfs` and `abfss` are object stores; `options` have obstore's
-    names (`endpoint`, `region`, `access_key_id`, ...; `allow_http`, `timeout`, ... for its HTTP
-    client). Without options the credentials come from the environment and the machine's role.
+    A plain path or `file:` URL is a folder; a relative path is made absolute, but nothing is
+    expanded or percent-decoded. `memory://name` is an in-memory store, shared within the process.
+    `s3`, `s3a`, `gs`, `az`, `abfs` and `abfss` are object stores; `options` have obstore's names
+    (`endpoint`, `region`, `access_key_id`, ...; `allow_http`, `timeout`, ... for its HTTP client).
+    Without options, credentials come from the environment or the machine's role.
     """
     if not url or "\0" in url:
         raise InvalidError(f"table path {url!r}: expected a path or a URL")

@@ -1,7 +1,6 @@
 """The options of object stores: their names, aliases and purpose.
 
-The names are those of obstore, the underlying client. `docs/storage.md` is generated from this
-module.
+The names are those of obstore, the client. `docs/storage.md` is generated from this module.
 """
 
 import difflib
@@ -24,7 +23,7 @@ CLIENT_OPTIONS: Final = {
     "timeout": "how long one request may take, as `60s` (the default)",
     "user_agent": "the User-Agent header",
 }
-"""Options of the HTTP client of every store."""
+"""Options of the HTTP client, for all stores."""
 S3_OPTIONS: Final = {
     "access_key_id": "the access key",
     "secret_access_key": "the secret key",
@@ -119,8 +118,8 @@ def split_options(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Split options into those of the store and those of its HTTP client; reject unknown ones.
 
-    A name may have the prefix and the upper case of the environment variable: `AWS_REGION`. Unknown
-    names are rejected here because obstore would panic on some of them.
+    A name may be that of the environment variable, such as `AWS_REGION`. Unknown names are rejected
+    here because obstore would panic on some of them.
     """
     prefix, known, others = STORE_OPTIONS[_KINDS.get(scheme, scheme)]
     store: dict[str, str] = {}
@@ -145,7 +144,7 @@ def split_options(
 
 
 def _hint(short: str, known: Mapping[str, str]) -> str:
-    """Return a hint for an unknown name: the closest option of the store."""
+    """Return a hint for an unknown name, such as the closest option of the store."""
     near = difflib.get_close_matches(short, [*known, *CLIENT_OPTIONS], 1)
     foreign = [kind for kind, (prefix, _, _) in STORE_OPTIONS.items() if short.startswith(prefix)]
     if foreign:

@@ -1,4 +1,4 @@
-"""Checks object paths, and resolves absolute paths relative to a root."""
+"""Check object paths, and convert absolute paths to paths relative to a root."""
 
 import re
 from typing import NamedTuple
@@ -16,7 +16,7 @@ _SAME_STORE = {"s3a": "s3", "s3n": "s3", "abfs": "az", "abfss": "az"}
 
 
 class Location(NamedTuple):
-    """The parts of a URL `scheme://authority/path`; the path has no outer slashes."""
+    """The parts of a URL `scheme://authority/path`; the path has no leading or trailing slashes."""
 
     scheme: str
     authority: str
@@ -24,10 +24,10 @@ class Location(NamedTuple):
 
 
 def check_path(path: str) -> str:
-    r"""Return `path`, or raise InvalidError if it is not a path of an object below a root.
+    r"""Return `path`; raise InvalidError if it is not a valid path of an object below a root.
 
-    A backslash is a character like any other. Names of our own temporary and lock files are
-    rejected in every store, so that a table can be moved from one store to another.
+    A backslash is an ordinary character. Names of Lakebed's temporary and lock files are rejected
+    in every store, so that a table can be moved between stores.
 
     >>> check_path("dt=2024-01-01/a b.parquet")
     'dt=2024-01-01/a b.parquet'
@@ -63,19 +63,19 @@ def _segment_fault(segment: str) -> str | None:
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether `name` is reserved for files of the storage itself, which no listing shows."""
+    """Return whether `name` is reserved for the storage's own files, which listings omit."""
     return name.startswith(TEMPORARY_PREFIX) or name == LOCK_NAME
 
 
 def join(folder: str, name: str) -> str:
-    """Return the path of `name` in `folder`, where "" is the root."""
+    """Return the path of `name` in `folder`; "" is the root."""
     return f"{folder}/{name}" if folder else name
 
 
 def parse_location(url: str) -> Location:
-    """Split a URL or an absolute local path, which has no scheme, into its parts.
+    """Split a URL or an absolute local path into its parts.
 
-    Nothing is percent-decoded: Hadoop writes paths into metadata as they are.
+    Nothing is percent-decoded, because Hadoop writes paths into metadata without encoding them.
     """
     match = _SCHEME.match(url)
     if match is None:
@@ -88,11 +88,11 @@ def parse_location(url: str) -> Location:
 
 
 def relative_path(root_url: str, text: str) -> str:
-    """Return `text`, a path found in metadata, relative to `root_url`.
+    """Return a path found in metadata relative to `root_url`.
 
-    A relative path is checked and returned. Raises InvalidError if an absolute path (`/base/p/f`,
-    `file:/base/p/f`, `s3a://bucket/base/p/f`) is not below the root, before anything is read or
-    deleted. s3, s3a and s3n are the same store, and so are az, abfs and abfss.
+    A relative path is only checked. Raises InvalidError if an absolute path (`/base/p/f`,
+    `file:/base/p/f`, `s3a://bucket/base/p/f`) is not below the root. s3, s3a and s3n are the same
+    store, as are az, abfs and abfss.
 
     >>> relative_path("s3://bucket/base", "s3a://bucket/base/p/f.parquet")
     'p/f.parquet'

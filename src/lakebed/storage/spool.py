@@ -1,4 +1,4 @@
-"""A buffer for bytes whose length must be known before they can be written to their destination."""
+"""A buffer for bytes that can be written to their destination only when their length is known."""
 
 import tempfile
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ _CHUNK_BYTES = 1024 * 1024
 class Spool(NewObject):
     """A write stream into memory or, beyond `memory_bytes`, into a temporary file.
 
-    The bytes can be read after `close` and until `release`. The file has no name, so that nothing
-    is left of it if the process dies.
+    The bytes can be read from `close` until `release`. The file has no name, so nothing remains of
+    it if the process dies.
     """
 
     def __init__(self, name: str, memory_bytes: int = MEMORY_BYTES) -> None:
@@ -37,7 +37,7 @@ class Spool(NewObject):
         self.release()
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the bytes of a closed spool in order, once."""
+        """Yield the bytes of a closed spool; can be called once."""
         try:
             while chunk := self._file.read(_CHUNK_BYTES):
                 yield chunk

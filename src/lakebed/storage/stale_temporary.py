@@ -1,4 +1,4 @@
-"""Deletes hidden files that dead writers left on local disk: unlisted, but they take up space."""
+"""Delete hidden files that dead writers left on local disk, which listings omit."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from lakebed.storage.storage import Storage
 def delete_abandoned(storage: Storage, before_ms: int) -> int:
     """Delete hidden files last written before `before_ms`; return the number of files deleted.
 
-    An object store has none: an upload that was not completed is not an object.
+    Object stores have none, because an incomplete upload is not an object.
     """
     inside = storage.local_path(".hoodie")
     if inside is None:
@@ -21,7 +21,7 @@ def delete_abandoned(storage: Storage, before_ms: int) -> int:
             if not name.startswith(TEMPORARY_PREFIX):
                 continue
             path = os.path.join(folder, name)
-            # The file's owner may complete or drop it at any time.
+            # Its owner may complete or drop the file at any time.
             with contextlib.suppress(OSError):
                 if os.stat(path, follow_symlinks=False).st_mtime_ns < before_ms * 1_000_000:
                     os.unlink(path)

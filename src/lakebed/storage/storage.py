@@ -1,4 +1,4 @@
-"""The storage interface, implemented for local disk, memory and object stores."""
+"""The storage interface, which is implemented for local disk, memory and object stores."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object: path below the root, size, tag (content version) and modification time.
+    """One object: its path below the root, size, tag (content version) and modification time.
 
-    A listing leaves tag and time empty, because some stores would have to read the object for them.
+    Listings leave tag and time empty, because some stores would have to read the object for them.
     """
 
     path: str
@@ -26,11 +26,11 @@ Names: TypeAlias = tuple[list[str], list[Entry]]
 
 
 class WriteStream(Protocol):
-    """A new object that becomes visible on `close`; `abort` leaves nothing of it.
+    """A new object that becomes visible on `close`, or is discarded by `abort`.
 
-    As a context manager the stream closes on success and aborts on an exception; a stream that is
-    garbage-collected aborts too. pyarrow can use it as a binary file (`write`, `tell`, `closed`,
-    `flush`). If `close` or `write` fails, the stream is aborted.
+    As a context manager, the stream is closed on success and aborted on an exception. It is also
+    aborted if it is garbage-collected, or if `close` or `write` fails. pyarrow can use it as a
+    binary file (`write`, `tell`, `closed`, `flush`).
     """
 
     @property
@@ -47,15 +47,15 @@ class WriteStream(Protocol):
         ...
 
     def flush(self) -> None:
-        """Do nothing: bytes become durable and visible on `close` only."""
+        """Do nothing: bytes become durable and visible only on `close`."""
         ...
 
     def close(self) -> None:
-        """Make the complete object visible and durable. Closing twice does nothing."""
+        """Make the complete object visible and durable; do nothing if closed before."""
         ...
 
     def abort(self) -> None:
-        """Discard everything written. After `close` this does nothing."""
+        """Discard everything written; do nothing after `close`."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -69,15 +69,15 @@ class WriteStream(Protocol):
 
 
 class Storage(Protocol):
-    """Objects below one root. A path is relative, uses `/`, and never leaves the root.
+    """Objects below one root, with relative paths that use `/`.
 
-    Every method rejects a path that leaves the root (`InvalidError`) before it accesses anything.
-    Methods raise `NotFoundError` for a missing object, `UnavailableError` for an outage and
-    `InvalidError` for a missing permission. A write is durable when its call returns.
+    Before any access, all methods raise `InvalidError` for a path that leaves the root. They raise
+    `NotFoundError` for a missing object, `UnavailableError` for an outage and `InvalidError` for a
+    missing permission. A write is durable when its call returns.
 
-    A tag identifies the current content of an object: `put` and `head` return the same tag for the
-    same object. Stores that derive the tag from the content (S3) have equal tags for equal bytes,
-    so put a nonce into an object whose versions must all have different tags.
+    A tag identifies the content of an object; `put` and `head` return the same tag for the same
+    object. Stores that derive tags from the content (S3) have equal tags for equal bytes, so an
+    object whose versions must all have different tags needs a nonce.
     """
 
     @property
@@ -90,7 +90,7 @@ class Storage(Protocol):
         ...
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Read up to `length` bytes from `offset`; fewer only at the end of the object."""
+        """Read up to `length` bytes from `offset`, or fewer at the end of the object."""
         ...
 
     def head(self, path: str) -> Entry:
@@ -100,13 +100,12 @@ class Storage(Protocol):
     def list(self, prefix: str = "") -> Iterator[Entry]:
         """Yield every object below the folder `prefix`, at any depth, sorted by path.
 
-        A folder that does not exist is empty. Objects that are still being written (an open
-        WriteStream, a put in progress) are never listed.
+        A folder that does not exist is empty. Objects that are still being written are not listed.
         """
         ...
 
     def list_names(self, prefix: str = "") -> Names:
-        """Return the sub-folders and the objects directly in the folder `prefix`, sorted by name.
+        """Return the sub-folders and objects directly in the folder `prefix`, sorted by name.
 
         On local disk, sub-folders without objects may be included.
         """
@@ -115,7 +114,7 @@ class Storage(Protocol):
     def names(self, prefix: str = "") -> Sequence[str]:
         """Return the names of the objects directly in the folder `prefix`, in any order.
 
-        This is the cheapest listing; it is used to load a timeline of thousands of instants.
+        This is the cheapest listing, for loading timelines of thousands of instants.
         """
         ...
 
@@ -124,7 +123,7 @@ class Storage(Protocol):
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> str:
-        """Write an object atomically and return its tag; raise ExistsError if it already exists.
+        """Write an object atomically and return its tag; raise ExistsError if it exists.
 
         Exactly one of several concurrent calls succeeds.
         """
@@ -138,17 +137,17 @@ class Storage(Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Delete an object; a missing object is not an error."""
+        """Delete an object; ignore a missing object."""
         ...
 
     def make_folder(self, path: str) -> None:
-        """Create a folder, if the store has folders."""
+        """Create a folder if the store has folders."""
         ...
 
     def open_write(self, path: str, *, durable: bool = True) -> WriteStream:
-        """Start a new object, which replaces any existing one when it is closed.
+        """Open a stream for a new object, which replaces any existing one when it is closed.
 
-        If it is not `durable`, a power failure may lose it: this is for temporary files.
+        Without `durable`, a power failure may lose the object: this is for temporary files.
         """
         ...
 
@@ -157,5 +156,5 @@ class Storage(Protocol):
         ...
 
     def local_path(self, path: str) -> str | None:
-        """Return the path in the operating system, or None if there is none."""
+        """Return the absolute path in the operating system, or None if there is none."""
         ...

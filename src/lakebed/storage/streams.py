@@ -13,7 +13,7 @@ class NewObject(ABC):
     """A write stream that is published or dropped exactly once.
 
     Subclasses implement publishing and dropping. If appending fails, the object is dropped; if
-    publishing fails, the subclass cleans up.
+    publishing fails, the subclass must clean up.
     """
 
     def __init__(self, name: str) -> None:
@@ -53,16 +53,16 @@ class NewObject(ABC):
         return self._size
 
     def flush(self) -> None:  # noqa: B027 - nothing to do in any store
-        """Do nothing: bytes become durable and visible on `close` only."""
+        """Do nothing: bytes become durable and visible only on `close`."""
 
     def close(self) -> None:
-        """Make the complete object visible and durable. Closing twice does nothing."""
+        """Make the complete object visible and durable; do nothing if closed before."""
         if self._open:
             self._open = False
             self._publish()
 
     def abort(self) -> None:
-        """Discard everything written. After `close` this does nothing."""
+        """Discard everything written; do nothing after `close`."""
         if self._open:
             self._open = False
             self._drop()

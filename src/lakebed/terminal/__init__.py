@@ -1,5 +1,5 @@
 """Output for people: progress bars, and layers and sizes as text.
 
-Owns all drawing, with rich or in plain text, for scripts, notebooks and the command. Must not
-know tables: it gets values and numbers.
+This layer owns all drawing, with rich or in plain text, for scripts, notebooks and the command. It
+gets values and numbers, and does not know tables.
 """

@@ -1,7 +1,7 @@
 """Progress of long work on a terminal: a label, a count and the elapsed time.
 
-Nothing is shown for work that takes less than a second, or if standard error is not a terminal. All
-work in progress in this process shares one display.
+Nothing is shown for work of less than a second, or if standard error is not a terminal. All work in
+this process shares one display.
 """
 
 import logging
@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 
 class Display:
-    """Shows work while it lasts; several threads may work at once.
+    """Shows work while it is in progress, possibly on several threads.
 
-    Work without a count is shown only while no work with a count is in progress, and only the first
-    such work, which includes the rest. Without `console`, the current standard error is used.
+    If any work has a count, only such work is shown; otherwise only the first work, which includes
+    the rest. Without `console`, the current standard error is used.
     """
 
     def __init__(self, console: "Console | None" = None, delay_seconds: float = DELAY_SECONDS):
@@ -57,10 +57,11 @@ class Display:
         log.debug(what)
         with self._lock:
             if self._progress is None:
-                # Check the stream itself: rich takes FORCE_COLOR for a terminal, and CI sets that.
+                # Check the stream itself, because rich assumes a terminal if FORCE_COLOR is set, as
+                # in CI.
                 if self._console is None and not (sys.stderr is not None and sys.stderr.isatty()):
                     return None
-                # Loads rich, which only a terminal needs.
+                # This imports rich, which is needed only on a terminal.
                 from lakebed.terminal.progress_bar import make_progress  # noqa: PLC0415 - rich is slow
 
                 self._progress = make_progress(self._console)
@@ -75,7 +76,7 @@ class Display:
 
     def _start(self, progress: "Progress") -> None:
         with self._lock:
-            # The work may have ended while the timer fired.
+            # The work may have ended just before the timer fired.
             if progress is self._progress:
                 progress.start()
 
@@ -115,7 +116,7 @@ def set_progress(on: bool) -> None:
 
 @contextmanager
 def shown_after(seconds: float) -> Iterator[None]:
-    """Show work that begins in the block once it has lasted this long."""
+    """Show work that starts in the block after it has lasted `seconds`."""
     before, DISPLAY.delay_seconds = DISPLAY.delay_seconds, seconds
     try:
         yield
@@ -125,7 +126,7 @@ def shown_after(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def without_progress() -> Iterator[None]:
-    """Show no progress bars for work that starts in the block."""
+    """Hide progress bars of work that starts in the block."""
     before, DISPLAY.enabled = DISPLAY.enabled, False
     try:
         yield
@@ -135,6 +136,6 @@ def without_progress() -> Iterator[None]:
 
 @contextmanager
 def showing(what: str) -> Iterator[None]:
-    """Show that work is in progress until the block ends."""
+    """Show `what` as work in progress until the block ends."""
     with DISPLAY.show(what):
         yield

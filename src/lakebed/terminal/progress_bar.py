@@ -1,4 +1,4 @@
-"""The layout of progress: a bar, a count and the elapsed time."""
+"""The layout of progress bars: a bar, a count and the elapsed time."""
 
 from rich.console import Console
 from rich.progress import (
@@ -20,11 +20,12 @@ class _Count(MofNCompleteColumn):
 
 
 def make_progress(console: Console | None) -> Progress | None:
-    """Return the progress display on `console`, or on standard error; None if that is not a terminal."""
+    """Return a progress display on `console`, by default standard error; None if not a terminal."""
     console = console or Console(stderr=True)
     if not console.is_terminal or console.is_dumb_terminal:
         return None
-    # Standard output belongs to the user: by default rich would redirect it to standard error.
+    # Do not redirect standard output, which is the user's, to standard error, as rich does by
+    # default.
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

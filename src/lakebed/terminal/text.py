@@ -12,9 +12,9 @@ Part = tuple[str, Sequence[File]]
 
 
 def draw_layers(groups: Iterable[tuple[str, str, Sequence[Part]]]) -> str:
-    """Draw file groups, given as partition, file id and parts, the newest file of a part first.
+    """Draw file groups, given as partition, file id and parts; files are newest first.
 
-    There is a line for each partition, group, heading and file, with a bar for the size of the file.
+    There is a line for each partition, group, heading and file, with a bar for the file's size.
     """
     groups = list(groups)
     sizes = (size for _, _, parts in groups for _, files in parts for _, _, size in files)
@@ -40,7 +40,7 @@ def draw_layers(groups: Iterable[tuple[str, str, Sequence[Part]]]) -> str:
 
 
 def draw_bar(size: int, widest: int, width: int) -> str:
-    """Draw a bar for a size, padded to `width`, which is the length for `widest`.
+    """Draw a bar for a size, padded to `width`, the length of the bar for `widest`.
 
     >>> draw_bar(1, 4, 8)
     '██      '
@@ -58,7 +58,7 @@ def column_group_text(name: str) -> str:
 
 
 def size_text(size: float) -> str:
-    """Return a number of bytes as a string with a unit.
+    """Return a size in bytes as a string with a unit.
 
     >>> size_text(1536)
     '1.5 KiB'
@@ -71,7 +71,7 @@ def size_text(size: float) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """Return a number with its noun.
+    """Return a number followed by its noun, in the plural if necessary.
 
     >>> plural(1, "file"), plural(2_000, "key")
     ('1 file', '2,000 keys')

@@ -1,4 +1,4 @@
-"""Instants on storage: the active timeline, the archived timeline, and state transitions.
+"""Instants on storage: the active timeline, the archived timeline, and transitions between states.
 
-Owns the folder `.hoodie/timeline`. Must not know file groups, schemas or merging.
+This layer owns the folder `.hoodie/timeline`. It does not know file groups, schemas or merging.
 """

@@ -1,7 +1,7 @@
-"""The active timeline on storage: loading it, and moving instants from state to state.
+"""The active timeline on storage: load it, and move instants from state to state.
 
 Every change writes one small object atomically, and no object is ever replaced. The completed file
-is the commit: before it exists readers see nothing of an instant, afterwards all of it.
+is the commit: before it exists, readers see nothing of an instant; afterwards, all of it.
 """
 
 from collections.abc import Sequence
@@ -31,11 +31,11 @@ def load_timeline(storage: Storage, folder: str = TIMELINE_FOLDER) -> Timeline:
     """Load all instants by listing the folder; no file is opened.
 
     A listing is returned in pages and is not a snapshot. Names begin with the requested time, so a
-    listing can show one commit and miss another that completed earlier: the other was requested
-    earlier, so its name belongs on a page that had already been read. An incremental reader would
-    never return to the missed commit. Therefore the folder is listed twice. If both listings agree,
-    nothing was missed. If not, every instant completed up to the last completion in the first
-    listing is in the second listing, and is used; instants completed later are treated as pending.
+    listing can show one commit and miss another that completed earlier, but whose name belongs on a
+    page that had already been read. An incremental reader would never see the missed commit. So the
+    folder is listed twice. If both listings agree, nothing was missed. Otherwise, the second
+    listing contains every instant that completed up to the last completion in the first listing;
+    instants completed later are treated as pending.
 
     While instants are being archived, a listing may also show an instant and miss a later one.
     Instants are archived oldest first, so if the oldest commit still exists, nothing was missed.
@@ -46,7 +46,7 @@ def load_timeline(storage: Storage, folder: str = TIMELINE_FOLDER) -> Timeline:
         before, names = names, storage.names(folder)
         if set(before) == set(names):
             return Timeline.parse(names, layout)
-        # In layout 1 file names do not contain the completion time.
+        # In layout 1, file names do not contain completion times, so both listings must agree.
         if layout == LAYOUT_1:
             continue
         horizon = Timeline.parse(before, layout).last_completion
@@ -74,8 +74,9 @@ class ActiveTimeline:
 
     A timeline of layout 1, which is in `.hoodie` itself, is read-only.
 
-    Writers call `create_requested`, `transition_to_inflight` and `complete` in this order. Raises
-    ConflictError if another writer has rolled the instant back or already taken the step.
+    Writers call `create_requested`, `transition_to_inflight` and `complete` in this order. The
+    calls raise ConflictError if another writer has rolled back the instant, ExistsError if another
+    has already taken the step.
     """
 
     storage: Storage
@@ -86,19 +87,19 @@ class ActiveTimeline:
         return load_timeline(self.storage, self.folder)
 
     def read(self, instant: TimelineInstant, state: State | None = None) -> bytes:
-        """Read the instant's file of `state`, by default the newest.
+        """Read the instant's file for `state`, by default its newest.
 
-        The requested file holds the plan of a table service, even after the service completed.
-        Raises NotFoundError if there is no such file.
+        The requested file contains the plan of a table service, even after the service has
+        completed. Raises NotFoundError if there is no such file.
         """
         return self.storage.read(self._path(instant.name_of(state or instant.state)))
 
     def create_requested(
         self, action: Action, requested: Instant, content: bytes = b""
     ) -> TimelineInstant:
-        """Create a requested instant; raise ExistsError if this action and time already exist."""
+        """Create a requested instant; raise ExistsError if it exists."""
         if action is Action.SAVEPOINT:
-            raise InvalidError(f"savepoint {requested}: starts in flight and has no requested file")
+            raise InvalidError(f"savepoint {requested}: a savepoint has no requested file")
         return self._create_pending(action, requested, State.REQUESTED, content)
 
     def transition_to_inflight(
@@ -119,11 +120,11 @@ class ActiveTimeline:
     def complete(
         self, action: Action, requested: Instant, completion: Instant, content: bytes
     ) -> TimelineInstant:
-        """Commit: complete a pending instant, under the completed name of its action.
+        """Complete a pending instant, under the completed name of its action.
 
-        Raises ExistsError if another process completed it, ConflictError if it was rolled back.
-        Completed files have the completion time in their name, so two writers that complete one
-        instant at different times would both succeed: the caller must hold the table's lock.
+        Raises ExistsError if another process has completed it, ConflictError if it was rolled back.
+        The caller must hold the table's lock: names of completed files contain the completion time,
+        so two writers that complete one instant at different times would both succeed.
         """
         self._check_written()
         if completion <= requested:
@@ -142,10 +143,9 @@ class ActiveTimeline:
         return TimelineInstant(requested, action.completed, State.COMPLETED, completion, action)
 
     def delete_pending(self, action: Action, requested: Instant) -> None:
-        """Remove the in-flight file, then the requested file, as the last step of a rollback.
+        """Delete the in-flight file, then the requested file, as the last step of a rollback.
 
-        In this order, a crash between the two leaves a requested instant, which is rolled back
-        again.
+        After a crash between the two, a requested instant remains, which is rolled back again.
         Missing files are not an error.
         """
         self._check_written()
@@ -160,7 +160,7 @@ class ActiveTimeline:
         return TimelineInstant(requested, action, state, None, action)
 
     def _check_written(self) -> None:
-        """Raise UnsupportedError for a timeline of layout 1: its completed files have other names."""
+        """Raise UnsupportedError for a timeline of layout 1, which is read-only."""
         if layout_of(self.folder) == LAYOUT_1:
             raise UnsupportedError(
                 f"timeline {self.folder}: expected layout 2 to write, found layout 1 (table version 6), "

@@ -1,4 +1,4 @@
-"""Writes the archived timeline: an LSM tree of Parquet files with a manifest.
+"""Write the archived timeline: an LSM tree of Parquet files with a manifest.
 
     <min>_<max>_0.parquet       each archiving adds a file of level 0
     <min>_<max>_<n+1>.parquet   files of level n are merged into one of the next level
@@ -6,9 +6,9 @@
     _version_                   the number of the current manifest
 
 `archived` reads the archive and documents the content of the files. Every change writes a new file,
-then a new manifest, then `_version_`: a process that dies in between leaves files that are never
-read, and that the next change replaces or removes. Agrees with Hudi's LSMTimelineWriter. The caller
-of every function must hold the table's lock.
+then a new manifest, then `_version_`. A process that dies in between leaves files that are never
+read, and that the next change replaces or deletes. Agrees with Hudi's LSMTimelineWriter. Callers
+must hold the table's lock.
 """
 
 import json
@@ -36,10 +36,10 @@ from lakebed.timeline.archived import (
 )
 
 MERGE_FILES: Final = 10
-"""Default of `hoodie.timeline.compaction.batch.size`: how many files of a level are merged."""
+"""Default of `hoodie.timeline.compaction.batch.size`, the number of files of a level to merge."""
 
 KEPT_MANIFESTS: Final = 3
-"""How many manifests are kept, in addition to one for each merge in the same archiving run."""
+"""The number of manifests to keep, in addition to one for each merge in the same archiving run."""
 
 _MAX_MERGED_BYTES: Final = 1000 << 20
 _ROW_GROUP_ROWS: Final = 256
@@ -83,9 +83,9 @@ def append_archived(
     rows: Iterable[ArchivedInstant],
     folder: str = HISTORY_FOLDER,
 ) -> str:
-    """Add instants to the archive; return the name of their file.
+    """Add instants to the archive as one file; return its name.
 
-    `rows` are ordered by requested time, from `first` to `last`, and are written as a stream.
+    `rows` must be in order of requested time, from `first` to `last`; they are written as a stream.
     """
     name = f"{first}_{last}_0.parquet"
     held = read_manifest(storage, folder)
@@ -99,9 +99,9 @@ def append_archived(
 def merge_levels(
     storage: Storage, folder: str = HISTORY_FOLDER, merge_files: int = MERGE_FILES
 ) -> int:
-    """Merge the oldest `merge_files` files of each level that has as many.
+    """Merge the oldest `merge_files` files of each level that has that many.
 
-    A level is considered only if the level below it was merged. Returns the number of merges.
+    A level is considered only if the level below was merged. Returns the number of merges.
     """
     merged = 0
     while (chosen := _choose(read_manifest(storage, folder), merged, merge_files)) is not None:
@@ -120,13 +120,13 @@ def merge_levels(
 def clean_archive(
     storage: Storage, folder: str = HISTORY_FOLDER, keep: int = KEPT_MANIFESTS
 ) -> int:
-    """Delete all but the newest `keep` manifests, and the files that they do not refer to.
+    """Delete all but the newest `keep` manifests, and files that the others do not list.
 
-    A reader that has just read an older manifest can still read its files until the archive has
-    changed a few times. Returns the number of objects deleted.
+    A reader of an older manifest can read its files until the archive has changed a few times.
+    Returns the number of objects deleted.
     """
     current = read_version(storage, folder)
-    # A manifest newer than the current one was left by a writer that died; the next replaces it.
+    # Manifests newer than the current one were left by a writer that died, and will be replaced.
     numbers = sorted(
         (n for n in list_manifests(storage, folder) if n <= (current or 0)), reverse=True
     )
@@ -139,7 +139,7 @@ def clean_archive(
         for name in sorted(storage.names(folder))
         if parse_file_name(f"{folder}/{name}") is not None and name not in named
     ]
-    # Delete manifests first: a manifest that stays must not refer to a deleted file.
+    # Delete manifests first, so that no manifest lists a deleted file.
     for name in gone:
         storage.delete(f"{folder}/{name}")
     return len(gone)
@@ -150,7 +150,7 @@ def _choose(
 ) -> tuple[list[ArchivedFile], list[ArchivedFile]] | None:
     """Return all files, and the oldest files of `level` to merge, within a size limit.
 
-    None if there is nothing to merge.
+    Returns None if there is nothing to merge.
     """
     files = sorted((f for f in held if f.level == level), key=lambda file: (file.first, file.last))
     if len(files) < max(merge_files, 2):

@@ -1,4 +1,4 @@
-"""Reads the archived timeline: instants that were moved out of the active timeline.
+"""Read the archived timeline: instants that were moved out of the active timeline.
 
     _version_                      the number of the current manifest, as a string
     manifest_<n>                   {"files": [{"fileName": ..., "fileLen": ...}, ...]}
@@ -6,8 +6,8 @@
                                    (its completed name), metadata and plan (the bytes of the
                                    completed and requested file, or null), version (1)
 
-Agrees with Hudi's LSMTimeline and ArchivedTimelineLoaderV2. Only files in the current manifest are
-part of the archive: an archiver that crashed may leave others.
+Agrees with Hudi's LSMTimeline and ArchivedTimelineLoaderV2. Only files in the current manifest
+belong to the archive; an archiver that crashed may leave others.
 """
 
 import heapq
@@ -43,7 +43,7 @@ _REQUESTED: Final = re.compile(r"[0-9]{1,32}")
 _TIMES: Final = ("instantTime", "completionTime", "action")
 _CONTENT: Final = ("metadata", "plan")
 ROW_VERSION: Final = 1
-"""The version of the rows that are written, and the only one that is read."""
+"""The version of rows that are written, and the only version that can be read."""
 
 _BATCH_ROWS: Final = 256
 _BATCH_BYTES: Final = 16 << 20
@@ -51,7 +51,7 @@ _BATCH_BYTES: Final = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class ArchivedInstant:
-    """One archived instant; `metadata` and `plan` are None if absent or not requested."""
+    """One archived instant; `metadata` and `plan` are None if absent or not read."""
 
     requested: Instant
     completion: Instant
@@ -62,7 +62,7 @@ class ArchivedInstant:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFile:
-    """A file of archived instants, which range from `first` to `last`."""
+    """A file of archived instants in the range from `first` to `last`."""
 
     path: str
     first: Instant
@@ -72,12 +72,12 @@ class ArchivedFile:
 
     @property
     def name(self) -> str:
-        """Return the name of the file in the folder of the archive."""
+        """Return the file's name in the archive folder."""
         return self.path.rpartition("/")[2]
 
 
 def parse_file_name(path: str, size_bytes: int = 0) -> ArchivedFile | None:
-    """Parse a file name in the archive's folder; return None for any other file."""
+    """Parse the name of a file of instants; return None for any other file."""
     match = _FILE_NAME.fullmatch(path.rpartition("/")[2])
     if match is None:
         return None
@@ -91,11 +91,11 @@ def read_archived(
     columns: Collection[str] = ("metadata",),
     since: Instant | None = None,
 ) -> Iterator[ArchivedInstant]:
-    """Yield the archived instants with requested time >= `since`, oldest first.
+    """Yield the archived instants requested at or after `since`, oldest first.
 
-    `columns` are `metadata`, `plan`, both or none; with none only a few bytes per instant are read.
-    A file is opened only when its first instant is due; files that end before `since` are not
-    opened. Without an archive there are no instants.
+    `columns` may contain `metadata` and `plan`; without them, only a few bytes per instant are
+    read. A file is opened when its first instant is due, and not at all if it ends before `since`.
+    Yields nothing if there is no archive.
     """
     if unknown := set(columns) - set(_CONTENT):
         raise InvalidError(
@@ -110,9 +110,9 @@ def read_archived(
 def read_completions(
     storage: Storage, folder: str = HISTORY_FOLDER, *, since: Instant | None = None
 ) -> dict[Instant, Instant]:
-    """Map requested to completion time for the archived instants from `since` on.
+    """Return the completion times of archived commits since `since`, by requested time.
 
-    The completion time decides to which file slice the log files of an archived instant belong.
+    They determine to which file slice the logs of an archived commit belong.
     """
     rows = read_archived(storage, folder, columns=(), since=since)
     return {row.requested: row.completion for row in rows if row.action in COMMIT_ACTIONS}
@@ -123,8 +123,8 @@ def find_archived(
 ) -> ArchivedInstant | None:
     """Return one archived instant with its metadata, or None if it is not in the archive.
 
-    It is for callers that saw an instant on the active timeline just before it was archived. The
-    metadata is the content of the instant's completed file.
+    The metadata is the content of its completed file. This is for callers that saw the instant on
+    the active timeline just before it was archived.
     """
     for instant in read_archived(storage, folder, since=requested):
         if instant.requested > requested:
@@ -137,10 +137,10 @@ def find_archived(
 def merge_rows(
     storage: Storage, files: list[ArchivedFile], columns: Collection[str]
 ) -> Iterator[ArchivedInstant]:
-    """Yield the instants of `files`, oldest first, each instant once."""
+    """Yield the instants of `files` without duplicates, oldest first."""
     previous: ArchivedInstant | None = None
     for instant in _merge_files(storage, files, [c for c in _CONTENT if c in columns]):
-        # An archiver that crashed before it deleted the active files archives them again.
+        # After a crash before the active files are deleted, they are archived again.
         if previous is not None and _is_repeated(previous, instant):
             continue
         previous = instant
@@ -148,7 +148,7 @@ def merge_rows(
 
 
 def _is_repeated(one: ArchivedInstant, other: ArchivedInstant) -> bool:
-    """Return whether both rows are of the same instant; raise CorruptError if they differ."""
+    """Return whether two rows are of the same instant; raise CorruptError if they contradict."""
     if (one.requested, one.action) != (other.requested, other.action):
         return False
     if one.completion != other.completion:
@@ -162,7 +162,7 @@ def _is_repeated(one: ArchivedInstant, other: ArchivedInstant) -> bool:
 def _merge_files(
     storage: Storage, files: list[ArchivedFile], content: list[str]
 ) -> Iterator[ArchivedInstant]:
-    """Yield the rows of all files by requested time, with few files open at a time."""
+    """Yield the rows of all files by requested time, with few files open at once."""
     waiting = sorted(files, key=lambda file: (file.first, file.path), reverse=True)
     heads: list[tuple[Instant, str, int, ArchivedInstant, Iterator[ArchivedInstant]]] = []
     opened = 0
@@ -179,9 +179,9 @@ def _merge_files(
 
 
 def read_manifest(storage: Storage, folder: str = HISTORY_FOLDER) -> list[ArchivedFile]:
-    """Read the current manifest and check each of its files against the listing.
+    """Return the files of the current manifest, checked against a listing.
 
-    Without an archive there are no files.
+    Returns an empty list if there is no archive.
     """
     number = read_version(storage, folder)
     if number is None:
@@ -193,7 +193,7 @@ def read_manifest(storage: Storage, folder: str = HISTORY_FOLDER) -> list[Archiv
         raise CorruptError(
             f"manifest {path}: the file that {VERSION_FILE} refers to is missing"
         ) from error
-    # List after reading the manifest, so that its files must be in the listing.
+    # List after reading the manifest, so that the listing must contain its files.
     sizes = {entry.path.rpartition("/")[2]: entry.size for entry in storage.list_names(folder)[1]}
     files = []
     for name, size_bytes in names:
@@ -212,7 +212,7 @@ def read_manifest(storage: Storage, folder: str = HISTORY_FOLDER) -> list[Archiv
 
 
 def read_version(storage: Storage, folder: str = HISTORY_FOLDER) -> int | None:
-    """Return the current manifest's number, or None if nothing was archived."""
+    """Return the number of the current manifest, or None if there is no archive."""
     path = f"{folder}/{VERSION_FILE}"
     try:
         text = storage.read_range(path, 0, 32)
@@ -224,7 +224,7 @@ def read_version(storage: Storage, folder: str = HISTORY_FOLDER) -> int | None:
                 f"archived {path}: expected the number of a manifest, found {text!r}"
             )
         return int(text)
-    # Hudi replaces the file by deleting and creating it: in between, use the newest manifest.
+    # Hudi deletes the file to replace it; in between, use the newest manifest.
     return max(list_manifests(storage, folder), default=None)
 
 
@@ -273,7 +273,7 @@ def _read_file(
             pq.ParquetFile(source, pre_buffer=False) as parquet,
         ):
             _check_schema(file, parquet.schema_arrow, content)
-            # On other storages each page would cost a request.
+            # On other storage, this would cost a request for each page.
             if storage.local_path(file.path) is not None:
                 check_pages(
                     lambda at, length: source.read_at(length, at),
@@ -286,7 +286,7 @@ def _read_file(
                 found += batch.num_rows
                 yield from _parse_rows(file, batch, content)
             _check_rows(file.path, found, parquet.metadata)
-    # For bad pages, footers and strings pyarrow raises its own errors, OSError or ValueError.
+    # pyarrow raises any of these errors for damaged pages, footers and strings.
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptError(
             f"archived {file.path}: expected Parquet of Hudi, found {error}"
@@ -298,10 +298,10 @@ def _read_file(
 
 
 def _check_rows(path: str, found: int, metadata: pq.FileMetaData) -> None:
-    """Raise CorruptError if rows are missing: pyarrow skips pages of an unknown type."""
+    """Raise CorruptError if rows are missing, because pyarrow skips pages of unknown types."""
     if found != metadata.num_rows:
         raise CorruptError(
-            f"archived {path}: expected {metadata.num_rows} rows, as its footer says, found {found}: "
+            f"archived {path}: expected {metadata.num_rows} rows as in the footer, found {found}: "
             "a page is damaged"
         )
 
@@ -322,7 +322,7 @@ def _check_schema(file: ArchivedFile, schema: pa.Schema, content: list[str]) -> 
 
 
 def _sorted_batches(parquet: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yield batches by requested time, as a stream if the file is sorted (Hudi's files are)."""
+    """Yield batches by requested time, as a stream if the file is sorted, as Hudi's files are."""
     requested = parquet.read(["instantTime"]).column(0)
     texts = cast("list[str]", requested.drop_null().to_pylist())
     if all(one <= other for one, other in pairwise(texts)):
@@ -333,7 +333,7 @@ def _sorted_batches(parquet: pq.ParquetFile, columns: list[str]) -> Iterator[pa.
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:
-    """Return how many rows to hold at a time: the metadata of a commit may be megabytes."""
+    """Return the number of rows per batch, so that large metadata does not exceed the limit."""
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     size_bytes = max(1, sum(int(group.total_byte_size) for group in groups))
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES * int(metadata.num_rows) // size_bytes))
@@ -354,7 +354,7 @@ def _parse_rows(
                 f"archived {file.path}: expected instant, completion time and action, "
                 f"found {requested!r}, {completion!r} and {action!r}"
             )
-        # Skipping and merging files rely on their names.
+        # Files are skipped and merged by the range in their names.
         if not file.first <= requested <= file.last:
             raise CorruptError(
                 f"archived {file.path}: expected instants in the range of its name, found {requested}"

@@ -1,8 +1,8 @@
-"""The layout of a timeline, which is derived from its location.
+"""The layout of a timeline, which is derived from its folder.
 
 Layout 1 (table versions up to 6) keeps its instants in `.hoodie` itself, whatever
-`hoodie.timeline.path` is; layout 2 in a folder below it. Table properties that would make the two
-indistinguishable are rejected when they are read.
+`hoodie.timeline.path` is; layout 2 in a folder below it. Table properties that would make the
+layouts indistinguishable are rejected when they are read.
 """
 
 import re
@@ -17,7 +17,7 @@ _ARCHIVE_NAME: Final = re.compile(r"\.commits_\.archive\.[0-9]+(?:_.*)?")
 
 
 def layout_of(folder: str) -> int:
-    """Return the layout of the timeline in `folder`, a path below the table.
+    """Return the layout of the timeline in `folder`, a path relative to the table.
 
     >>> layout_of(".hoodie"), layout_of(".hoodie/timeline")
     (1, 2)
@@ -26,9 +26,9 @@ def layout_of(folder: str) -> int:
 
 
 def has_archive(storage: Storage, folder: str) -> bool:
-    """Return whether instants of a timeline of layout 1 were archived in `folder`.
+    """Return whether `folder` contains archived instants of a timeline of layout 1.
 
-    These instants are in inline logs, `.commits_.archive.<n>_<token>`. A reader does not need them,
-    because they do not affect a snapshot.
+    They are in inline logs, `.commits_.archive.<n>_<token>`. Readers do not need them, because they
+    do not affect a snapshot.
     """
     return any(_ARCHIVE_NAME.fullmatch(name) for name in storage.names(folder))

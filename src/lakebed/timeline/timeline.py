@@ -1,8 +1,8 @@
-"""The timeline as a value: the instants, their states, and the commits that are visible.
+"""The timeline as a value: instants, their states, and the commits that are visible.
 
-An instant has up to three files (requested, in-flight, completed), which exist side by side; here
-they are one TimelineInstant in the state of its newest file. A savepoint has the requested time of
-the commit that it keeps, and is a separate instant.
+An instant has up to three files (requested, in-flight, completed) side by side; here they are one
+TimelineInstant in the state of its newest file. A savepoint has the requested time of the commit
+that it protects, and is a separate instant.
 """
 
 from collections.abc import Iterable
@@ -14,22 +14,22 @@ from lakebed.format.names.instant_name import LAYOUT_1, LAYOUT_2, Action, Instan
 from lakebed.model.instant import Instant
 
 COMMIT_ACTIONS: Final = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
-"""The completed names of actions that write data."""
+"""Actions that write data, by their completed names."""
 
 WRITE_ACTIONS: Final = COMMIT_ACTIONS | {
     Action.COMPACTION,
     Action.LOGCOMPACTION,
     Action.CLUSTERING,
 }
-"""All names of actions that write data, in any state (Hudi's write timeline)."""
+"""Actions that write data, by their names in all states (Hudi's write timeline)."""
 
 _REPEATABLE: Final = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE})
-"""Actions that two engines may both execute: executing them twice is harmless."""
+"""Actions that two engines may both complete, which is harmless."""
 
 _Parsed: TypeAlias = tuple[Instant, Action, State, Instant | None]
 """The fields of an InstantName."""
 
-# Accessing a member of the enum takes longer than the rest of a comparison.
+# Constants, because accessing a member of an enum is slow.
 _SAVEPOINT: Final = Action.SAVEPOINT
 _REQUESTED: Final = State.REQUESTED
 _COMPLETED: Final = State.COMPLETED
@@ -46,8 +46,8 @@ _COMPLETED_SUFFIXES: Final = {f".{action}": action for action in {a.completed fo
 class TimelineInstant:
     """One instant in the state of its newest file.
 
-    `action` is the name in that file; `plan_action` is the name in its requested and in-flight
-    files, which differs once a compaction, log compaction or clustering has completed.
+    `action` is the name in that file, `plan_action` the name in its requested and in-flight files.
+    They differ for a completed compaction, log compaction or clustering.
     """
 
     requested: Instant
@@ -68,7 +68,7 @@ class TimelineInstant:
         return self.name_of(self.state).encode()
 
     def name_of(self, state: State) -> InstantName:
-        """Return the name of this instant's file in `state`; the file may not exist."""
+        """Return the name of this instant's file for `state`, which may not exist."""
         if state is State.COMPLETED:
             action, completion = self.action.completed, self.completion
             return InstantName(self.requested, action, state, completion, self.layout)
@@ -80,7 +80,7 @@ class Timeline:
     """All instants of the active timeline, ordered by requested time.
 
     With `until`, this is the timeline as of that instant: commits with a greater requested time are
-    not visible. Pending instants stay pending, because they affect file slices.
+    not visible. Pending instants remain pending, because they affect file slices.
     """
 
     instants: tuple[TimelineInstant, ...] = ()
@@ -88,10 +88,10 @@ class Timeline:
     commits: tuple[TimelineInstant, ...] = field(init=False, repr=False, compare=False)
     """The completed commits, deltacommits and replacecommits that are visible."""
     first_active: Instant | None = field(init=False, repr=False, compare=False)
-    """The start of the active timeline: writes with a smaller instant were archived.
+    """The start of the active timeline: writes with smaller instants were archived.
 
-    This is the smallest instant of a write in any state. A savepointed commit stays when the
-    instants after it are archived, so it is the start only if there is no other write.
+    This is the smallest instant of a write in any state. Savepointed commits remain when later
+    instants are archived, so they count only if there are no other writes.
     """
     _completed: dict[Instant, TimelineInstant] = field(init=False, repr=False, compare=False)
 
@@ -112,12 +112,12 @@ class Timeline:
     def parse(
         cls, names: Iterable[str], layout: int = LAYOUT_2, *, completed_by: Instant | None = None
     ) -> Self:
-        """Combine the files of each instant, given by name only and in any order.
+        """Return the timeline with the given file names, in any order.
 
-        With `completed_by`, instants completed after that time are treated as pending. Names that
-        are not instants (`InstantName.parse` returns None) are ignored. If a clean, rollback or
-        restore was completed twice, the first completion is used. Raises CorruptError, with both
-        names, if two files contradict each other.
+        With `completed_by`, instants completed after that time are treated as pending. Names for
+        which `InstantName.parse` returns None are ignored. If a clean, rollback or restore was
+        completed twice, the first completion counts. Raises CorruptError, with both names, if two
+        files contradict each other.
         """
         pending: dict[str, _Parsed] = {}
         completed: dict[str, _Parsed] = {}
@@ -128,7 +128,7 @@ class Timeline:
                 continue
             if completed_by is not None and (parsed[3] or "") > completed_by:
                 continue
-            # This sorts a savepoint right after the commit that it keeps.
+            # This sorts a savepoint right after the commit that it protects.
             key = f"{parsed[0]}+" if parsed[1] is _SAVEPOINT else parsed[0]
             files = pending if parsed[3] is None else completed
             known = files.get(key)
@@ -140,11 +140,11 @@ class Timeline:
         return cls(tuple([_join(pending.get(key), completed.get(key), layout) for key in keys]))
 
     def completed(self, requested: Instant) -> TimelineInstant | None:
-        """Return the visible commit with requested time `requested`, or None if there is none."""
+        """Return the visible commit with this requested time, or None."""
         return self._completed.get(requested) if self._is_seen(requested) else None
 
     def find(self, requested: Instant, plan_action: Action) -> TimelineInstant | None:
-        """Return the instant of this requested time and plan action in any state, or None."""
+        """Return the instant with this requested time and plan action in any state, or None."""
         for instant in self.instants:
             if instant.requested == requested and instant.plan_action is plan_action:
                 return instant
@@ -165,9 +165,8 @@ class Timeline:
     def is_archived(self, instant: Instant) -> bool:
         """Return whether a write with this `instant` was archived, and so is committed.
 
-        Readers infer this from the order alone, without the archive: an instant is archived only
-        when it and all instants before it are completed, and an instant that was rolled back has no
-        files.
+        This follows from the order, without reading the archive: an instant is archived only when
+        it and all earlier instants are completed, and an instant that was rolled back has no files.
         """
         return (
             self.first_active is not None
@@ -176,19 +175,18 @@ class Timeline:
         )
 
     def is_committed(self, instant: Instant) -> bool:
-        """Return whether a data file with `instant` in its name is committed."""
+        """Return whether data files with `instant` in their names are committed."""
         return self._is_seen(instant) and (instant in self._completed or self.is_archived(instant))
 
     def is_write(self, instant: Instant) -> bool:
-        """Return whether an instant is a write on the active timeline, and no service."""
+        """Return whether an instant is a visible commit of a write, not of a service."""
         commit = self.completed(instant)
         return commit is not None and commit.plan_action in COMMIT_ACTIONS
 
     def completion_of(self, instant: Instant) -> Instant | None:
-        """Return the completion time of a commit on the active timeline.
+        """Return the completion time of a visible commit on the active timeline, otherwise None.
 
-        None if the commit is pending, after `until` or unknown, and if it is archived: only the
-        archive has its completion time (`archived.read_completions`).
+        Completion times of archived commits are only in the archive (`archived.read_completions`).
         """
         commit = self.completed(instant)
         return None if commit is None else commit.completion
@@ -197,30 +195,29 @@ class Timeline:
         return self.until is None or instant <= self.until
 
     def as_of(self, instant: Instant) -> Self:
-        """Return the timeline in which only commits requested up to `instant` are visible."""
+        """Return the timeline with only commits requested up to `instant` visible."""
         until = instant if self.until is None else min(instant, self.until)
         return replace(self, until=until)
 
     @property
     def last_completion(self) -> Instant:
-        """Return the greatest completion time of any instant; empty if none is completed."""
+        """Return the greatest completion time of any instant; '' if none is completed."""
         return max((instant.completion or "" for instant in self.instants), default="")
 
     @property
     def last_instant(self) -> Instant | None:
-        """Return the greatest requested or completion time of any instant in any state.
+        """Return the greatest requested or completion time of any instant; None if there are none.
 
-        A new instant must be greater than the result, which covers pending instants of other
-        writers too. None if the timeline is empty.
+        A new instant must be greater, also than pending instants of other writers.
         """
         times = [instant.requested for instant in self.instants]
         times += [instant.completion for instant in self.instants if instant.completion]
-        # 14 digits mean the end of their second.
+        # An instant of 14 digits stands for the end of its second.
         return max(times, key=lambda time: time.ljust(17, "9"), default=None)
 
 
 def _first_active(instants: tuple[TimelineInstant, ...]) -> Instant | None:
-    """Return Hudi's first non-savepoint commit; `instants` are sorted."""
+    """Return Hudi's first non-savepoint commit; `instants` must be sorted."""
     savepoints = {i.requested for i in instants if i.action is Action.SAVEPOINT}
     writes = [instant.requested for instant in instants if instant.action in WRITE_ACTIONS]
     unsaved = (requested for requested in writes if requested not in savepoints)
@@ -228,9 +225,9 @@ def _first_active(instants: tuple[TimelineInstant, ...]) -> Instant | None:
 
 
 def _parse_name(name: str) -> _Parsed | None:
-    """Parse a name as `InstantName.parse` does, but faster for instants of 17 digits.
+    """Parse a name like `InstantName.parse`, but faster for instants of 17 digits.
 
-    Opening a table parses thousands of names; creating an InstantName for each would take longer
+    Opening a table parses thousands of names, and creating as many InstantNames would take longer
     than listing the folder.
     """
     requested, suffix = name[:17], name[17:]
@@ -244,7 +241,7 @@ def _parse_name(name: str) -> _Parsed | None:
 
 
 def _parse_name_1(name: str) -> _Parsed | None:
-    """Parse a name of layout 1, in the same way as `_parse_name`."""
+    """Parse a name of layout 1, like `_parse_name`."""
     requested, suffix = name[:17], name[17:]
     if requested.isdecimal() and requested.isascii():
         if (known := _PENDING_SUFFIXES.get(suffix)) is not None:
@@ -261,8 +258,8 @@ def _fields(name: InstantName | None) -> _Parsed | None:
 def _first_of(one: _Parsed, other: _Parsed, layout: int) -> _Parsed:
     """Return the earlier of two completions of the same repeatable instant.
 
-    Two processes that executed the same clean, rollback or restore have deleted the same files and
-    recorded the same result. Raises CorruptError for any other two files that differ.
+    Processes that execute the same clean, rollback or restore delete the same files and record the
+    same result. Raises CorruptError for any other two files that differ.
     """
     if one[1] is other[1] and one[1] in _REPEATABLE and one[3] and other[3]:
         return min(one, other, key=lambda parsed: parsed[3] or "")

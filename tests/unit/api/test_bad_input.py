@@ -382,8 +382,8 @@ def test_an_index_that_is_not_the_tables_is_refused(index, kind, message):
 HUDI_INDEXES = [
     ("mor9_bucket8", {}, InvalidError, "does not say which index"),
     ("mor9_bucket8", {"buckets": 4}, InvalidError, "is bucket [4-7], but .* 4 buckets"),
-    ("mor9_bucket8", {"buckets": 16}, InvalidError, "16 buckets over id put it elsewhere"),
-    ("mor9_bucket8_hash", {"buckets": 8}, InvalidError, "8 buckets over id,name put it elsewhere"),
+    ("mor9_bucket8", {"buckets": 16}, InvalidError, "16 buckets over id put it in another"),
+    ("mor9_bucket8_hash", {"buckets": 8}, InvalidError, "8 buckets over id,name put it in another"),
     ("cow9_nomdt", {"buckets": 4}, InvalidError, "is no bucket's"),
     ("mor9_mdt_idx", {"buckets": 4}, UnsupportedError, "metadata table holds an index"),
     ("cow9_cdc", {"buckets": 4}, InvalidError, "is no bucket's"),

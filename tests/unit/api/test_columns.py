@@ -175,5 +175,5 @@ def test_a_column_that_cannot_go_is_refused_and_nothing_is_committed(
 
 
 def test_a_column_is_not_renamed_and_the_reason_is_said(table: Table):
-    with pytest.raises(UnsupportedError, match=r"finds the columns of a file by name.*drop_column"):
+    with pytest.raises(UnsupportedError, match=r"identify columns by name.*drop_column"):
         table.rename_column("v", "w")

@@ -483,7 +483,7 @@ def test_a_key_that_comes_twice_in_a_base_file_is_refused():
         ({"since": "yesterday"}, InvalidError, "expected an instant of 14 or 17 digits"),
         ({"since": "000", "as_of": "2024-01-01"}, InvalidError, "as_of cannot be combined"),
         ({"mode": "cdc", "as_of": "2024-01-01"}, InvalidError, "as_of cannot be combined"),
-        ({"since": "000", "mode": "read_optimized"}, InvalidError, "base files alone"),
+        ({"since": "000", "mode": "read_optimized"}, InvalidError, "base files do not hold"),
         ({"mode": "cdc", "where": "v > 1"}, UnsupportedError, "filter the returned change rows"),
         ({"mode": "cdc", "columns": ["_hoodie_record_key"]}, InvalidError, "have no meta columns"),
         ({"since": "000", "columns": ["nope"]}, SchemaError, "no column 'nope'"),

@@ -266,7 +266,7 @@ def test_a_table_is_not_dropped_under_a_writer_that_is_at_work(path, more):
 
     def rows() -> Iterable[pa.RecordBatch]:
         yield from table_of(SECOND).to_batches()
-        with pytest.raises(LockedError, match="is under way"):
+        with pytest.raises(LockedError, match="is in progress"):
             put(path, table_of(FIRST[:1]), {**other, **shared}, overwrite=True)
 
     table = lakebed.open_table(None, path)

@@ -208,7 +208,7 @@ def test_compact_takes_a_mode(path, mode):
 def test_compact_refuses_two_ways_at_once(path):
     done = runner.invoke(app, ["compact", str(path), "--schedule-only", "--execute", "1"])
     assert done.exit_code == answers.USAGE
-    assert "give only one of them" in done.stderr
+    assert "use only one of them" in done.stderr
 
 
 def test_clean_and_archive_say_when_there_is_nothing_to_do(path):

@@ -300,7 +300,7 @@ class TestHudi:
         clock = clock_of()
         message = refused(disk_lock(tmp_path), clock, 5)
         assert message.startswith(f"{tmp_path}/lock: another writer has held the table for 5 s")
-        assert f"of {len(data)} bytes" in message
+        assert f"of another engine, {len(data)} bytes" in message
         assert "1000005 s old" in message
         assert "delete the file" in message
         assert "hoodie.write.lock.filesystem.expire" in message

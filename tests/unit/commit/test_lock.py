@@ -63,9 +63,7 @@ def test_a_provider_that_does_not_fit_the_place_is_refused(tmp_path, place, prov
     if place == provider:
         return
     storage = places(tmp_path)[place]
-    with pytest.raises(
-        UnsupportedError, match=f"{provider} would not keep out .* expected {place}"
-    ):
+    with pytest.raises(UnsupportedError, match=f"{provider} does not lock out .* expected {place}"):
         table_lock(storage, {PROVIDER: provider})
 
 

@@ -129,7 +129,7 @@ def test_a_row_stays_where_the_predicate_is_true(text, wanted):
         ("id = 1 id", InvalidError, "stopped at 'id'"),
         ("(id = 1", InvalidError, r"expected \), stopped at its end"),
         ("name = 'a", InvalidError, "a ' is not closed"),
-        ("名 = 1", InvalidError, "in backticks as `名`"),
+        ("名 = 1", InvalidError, "needs backticks: `名`"),
         ("1a = 1", InvalidError, "a column is written `1a`"),
         ("name = '\ud800'", InvalidError, "surrogate"),
         ("id = 'x'", InvalidError, "'x' is not a BIGINT"),

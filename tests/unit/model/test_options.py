@@ -208,13 +208,16 @@ def test_what_is_given_is_kept_under_one_name_and_in_hudis_spelling():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"hoodie.table.checksum": "1"}, "checksum cannot be given: follows from the table's name"),
+        ({"hoodie.table.checksum": "1"}, "checksum cannot be given: derived from the table's name"),
         (
             {"hoodie.keep.min.commit": "1"},
             "unknown option .*; did you mean hoodie.keep.min.commits",
         ),
         ({"entirely.else": "1"}, "unknown option 'entirely.else'; docs/options.md"),
-        ({"write.distribution-mode": "x"}, r"=x: expected none or hash \(.*, chosen by size\)"),
+        (
+            {"write.distribution-mode": "x"},
+            r"=x: expected none or hash \(.*; by default chosen by size\)",
+        ),
         ({"hoodie.keep.min.commits": 3}, "hoodie.keep.min.commits: expected a string, found int 3"),
         ({3: "deep"}, "option 3: expected a name as a string"),
         ({"hoodie.datasource.query.type": "snapshot"}, "for reads and writes of format"),
@@ -224,7 +227,7 @@ def test_what_is_given_is_kept_under_one_name_and_in_hudis_spelling():
         ),
         (
             {"hoodie.clean.commits.retained": "3", "hoodie.cleaner.commits.retained": "4"},
-            "say the same thing in two ways",
+            "set the same option",
         ),
     ],
 )

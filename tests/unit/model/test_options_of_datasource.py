@@ -40,13 +40,13 @@ def test_a_write_takes_no_moment_of_the_past():
         ({"header": "true"}, "unknown option 'header'"),
         ({"hoodie.datasource.hive_sync.enable": "true"}, "expected false .no catalogue is synced"),
         ({"hoodie.metrics.on": "true"}, "expected false .no metrics are sent"),
-        ({"hoodie.errortable.enable": "true"}, "expected false .a row that fails stops all"),
-        ({"hoodie.precommit.validators": "x"}, "cannot be given: check the rows"),
+        ({"hoodie.errortable.enable": "true"}, "expected false .an invalid row fails the write"),
+        ({"hoodie.precommit.validators": "x"}, "cannot be given: validate the rows"),
         ({"hoodie.index.type": "HBASE"}, "expected SIMPLE or GLOBAL_SIMPLE or BLOOM"),
         ({"hoodie.datasource.write.table.type": "COW"}, "expected COPY_ON_WRITE"),
         (
             {"hoodie.table.name": "a", "hoodie.datasource.write.table.name": "b"},
-            "say the same thing in two ways",
+            "set the same option",
         ),
     ],
 )
@@ -97,8 +97,11 @@ def test_query_types_have_hudis_names():
     ("given", "message"),
     [
         ({QUERY: "incremental"}, f"needs {BEGIN}"),
-        ({BEGIN: "0"}, "does not go with"),
-        ({QUERY: "incremental", BEGIN: "0", "as.of.instant": "1"}, "as.of.instant does not go"),
+        ({BEGIN: "0"}, "cannot be combined with"),
+        (
+            {QUERY: "incremental", BEGIN: "0", "as.of.instant": "1"},
+            "as.of.instant cannot be combined",
+        ),
         ({QUERY: "fast"}, "expected snapshot or read_optimized or incremental"),
         ({"hoodie.datasource.merge.type": "skip_merge"}, "rows twice"),
         ({"as.of.instnat": "1"}, "did you mean as.of.instant"),

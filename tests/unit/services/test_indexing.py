@@ -562,7 +562,7 @@ def test_an_index_on_a_column_that_was_rolled_back_has_to_be_dropped():
     table.create_index("by_extra", ["extra"])
     table.rollback(added.instant)
     assert table.indexes()[0].state.endswith(
-        "no column 'extra' any more; call drop_index('by_extra')"
+        "no longer has column 'extra'; call drop_index('by_extra')"
     )
     (problem,) = table.verify().findings
     assert (problem.code, problem.mend) == (Code.INDEX_UNUSABLE, None)

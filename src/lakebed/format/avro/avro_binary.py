@@ -26,12 +26,12 @@ def encode_long(value: int) -> bytes:
 
 
 def encode_bytes(data: bytes) -> bytes:
-    """Encode bytes with a length prefix."""
+    """Encode bytes, prefixed with their length."""
     return encode_long(len(data)) + data
 
 
 class AvroReader:
-    """Decodes one value after another; raises CorruptError instead of reading past the end."""
+    """Decodes successive values; raises CorruptError instead of reading past the end."""
 
     def __init__(self, data: bytes, at: int, what: str) -> None:
         self._data = data
@@ -76,9 +76,10 @@ class AvroReader:
             raise CorruptError(f"{self.what}: invalid UTF-8 before byte {self._at}") from error
 
     def items(self) -> Iterator[None]:
-        """Yield once for each item of a list; the caller reads the item in between.
+        """Yield once for each item of a list; the caller reads the item before it continues.
 
-        Items must not be empty: only then does a wrong count run into the end of the data.
+        The encoding of an item must not be empty, so that a wrong count reaches the end of the
+        data.
         """
         while count := self.long():
             if count < 0:

@@ -3,17 +3,17 @@
     {"type":"record","name":"<t>_record","namespace":"hoodie.<t>","fields":[
       {"name":"id","type":["null","string"],"default":null}, ...]}
 
-A nullable column is a union with null first and a default of null; others are the
-bare type. Arrow types and Avro types pair up as follows (Hudi: `SchemaConverters`):
+A nullable column is a union with null as first branch and default; other columns are the bare type.
+Arrow types correspond to Avro types as follows (Hudi: `SchemaConverters`):
 
     bool boolean     int8/int16/int32 int     int64 long     float float     double double
     string string    binary bytes             date32 int/date
     timestamp[us, UTC] long/timestamp-micros  timestamp[us] long/local-timestamp-micros
-    decimal128(p,s)  fixed/decimal of the fewest bytes, `<path of names>.<column>.fixed`
+    decimal128(p,s)  fixed/decimal of minimal size, `<path of names>.<column>.fixed`
     list array       map<string, T> map       struct record, `<path of names>.<column>`
 
-int8 and int16 carry the property `"lakebed.type"` = `byte` or `short`, which Avro's
-readers ignore, so that our own reader returns the type that the user declared.
+int8 and int16 have the property `"lakebed.type"` = `byte` or `short`, from which Lakebed restores
+the declared type; other readers ignore it.
 """
 
 import json
@@ -71,12 +71,12 @@ _LOGICAL: dict[tuple[str, str], pa.DataType] = {
 
 _NARROW = {"byte": pa.int8(), "short": pa.int16()}
 
-# Reading these as plain numbers or bytes would return other values than the writer meant.
+# Plain numbers or bytes would not be the values that the writer stored.
 _UNREADABLE = frozenset({"timestamp-nanos", "local-timestamp-nanos", "duration", "big-decimal"})
 
 
 def sanitize_name(name: str) -> str:
-    """Replace characters that an Avro name cannot hold with `__`, as Hudi does with table names.
+    """Replace characters that are invalid in Avro names with `__`, as Hudi does for table names.
 
     >>> sanitize_name("sales-2024"), sanitize_name("1st")
     ('sales__2024', '__st')
@@ -86,7 +86,7 @@ def sanitize_name(name: str) -> str:
 
 
 def check_name(name: str, path: str) -> None:
-    """Raise SchemaError for a column name that no Avro schema can hold."""
+    """Raise SchemaError for a column name that is invalid in Avro."""
     if not _NAME.fullmatch(name):
         raise SchemaError(
             f"column {path!r}: the name must be letters A-Z a-z, digits and _, not beginning with"
@@ -95,15 +95,15 @@ def check_name(name: str, path: str) -> None:
 
 
 def decimal_bytes(precision: int) -> int:
-    """Return the fewest bytes that can hold every decimal of `precision` digits."""
+    """Return the minimum size in bytes for decimals of `precision` digits."""
     largest: int = 10**precision - 1
     return (largest.bit_length() + 8) // 8
 
 
 def arrow_to_avro(schema: pa.Schema, table_name: str) -> str:
-    """Encode a table's schema, without meta fields, as Hudi writes it into a commit.
+    """Encode a table's schema, without meta fields, as Hudi writes it into commits.
 
-    Raises SchemaError for a type or name that Avro or Hudi cannot hold.
+    Raises SchemaError for a type or name that Avro or Hudi does not support.
     """
     table = sanitize_name(table_name)
     record = _record_to_avro(list(schema), f"{table}_record", f"hoodie.{table}", "", 1)
@@ -165,7 +165,7 @@ def _nested_to_avro(field: pa.Field, name: str, namespace: str, path: str, depth
 
 
 def with_meta_fields(text: str) -> str:
-    """Prepend the five meta fields to a record schema, replacing any that it already has."""
+    """Prepend the five meta fields to a record schema, replacing any that exist."""
     record = load_record(text)
     meta = [
         {"name": name, "type": ["null", "string"], "doc": "", "default": None}
@@ -178,7 +178,7 @@ def with_meta_fields(text: str) -> str:
 
 
 def load_record(text: str) -> dict[str, object]:
-    """Parse the JSON of a record schema; check only that its fields are a list."""
+    """Parse the JSON of a record schema, checking only that it has a list of fields."""
     if len(text) > MAX_TEXT_CHARS:
         raise CorruptError(
             f"Avro schema: expected at most {MAX_TEXT_CHARS} characters, found {len(text)}"
@@ -188,7 +188,7 @@ def load_record(text: str) -> dict[str, object]:
         if "\\u" in text:
             json.dumps(
                 loaded, ensure_ascii=False
-            ).encode()  # an escape may be one half of a surrogate pair
+            ).encode()  # raises an error for half of a surrogate pair
     except (ValueError, RecursionError) as error:
         raise CorruptError(f"Avro schema {text[:80]!r}: expected JSON, found {error}") from error
     if not isinstance(loaded, dict) or loaded.get("type") != "record":
@@ -201,10 +201,10 @@ def load_record(text: str) -> dict[str, object]:
 def avro_to_arrow(text: str, *, unions: bool = False) -> pa.Schema:
     """Parse any table schema that Hudi writes; the inverse of `arrow_to_avro`.
 
-    Millisecond times become microseconds and an enum becomes a string, as in Spark. With `unions`,
-    a union of null and several types becomes a dense union; no table has such a column. Raises
-    UnsupportedError, naming the field, for a type that no column can hold, and CorruptError if
-    `text` is not an Avro schema.
+    As in Spark, times in milliseconds become microseconds, and enums become strings. With `unions`,
+    a union of null and several types becomes a dense union, which no table column is. Raises
+    UnsupportedError, naming the field, for a type without a column type, and CorruptError if `text`
+    is not an Avro schema.
     """
     record = load_record(text)
     parsed = _Parser(unions=unions).parse(record, "", "", 0)[0]
@@ -321,7 +321,7 @@ def _count(t: pa.DataType) -> int:
 
 
 def full_name(avro: Mapping[str, object], namespace: str, path: str) -> str:
-    """Return the name of a record, enum or fixed with its own namespace, or the enclosing one."""
+    """Return the name of a record, enum or fixed with its own or the enclosing namespace."""
     name, own = avro.get("name"), avro.get("namespace", namespace)
     if not isinstance(name, str) or not isinstance(own, str):
         raise CorruptError(f"Avro field {path!r}: expected a type name, found {str(name)[:80]}")
@@ -329,7 +329,7 @@ def full_name(avro: Mapping[str, object], namespace: str, path: str) -> str:
 
 
 def logical_type(avro: Mapping[str, object]) -> str | None:
-    """Return the name of the logical type; None if it is missing or not a string."""
+    """Return the name of the logical type, or None if it is missing or not a string."""
     logical = avro.get("logicalType")
     return logical if isinstance(logical, str) else None
 

@@ -1,10 +1,10 @@
-"""Conversion of 32-bit to 64-bit floats as Hudi does it: through the decimal string.
+"""Convert 32-bit to 64-bit floats as Hudi does, by way of the decimal string.
 
 Hudi reads a float column as double by `Double.parseDouble(Float.toString(value))`, so 0.1 stays
-0.1, where a numeric cast returns 0.10000000149011612. The string is that of JDK 8 to 18, which
-`java_text.float_text` produces one value at a time; here the digits are computed for a whole column
-in 64-bit integers. Numbers that need more bits (magnitudes below about 1e-12 or above 4.6e18,
-except zero) go through the string, once per distinct value.
+0.1, while a numeric cast would return 0.10000000149011612. The string is that of JDK 8 to 18, which
+`java_text.float_text` produces for one value at a time. Here, the digits of a whole column are
+computed in 64-bit integers. Numbers that need more bits (magnitudes below about 1e-12 or above
+4.6e18, except zero) are converted through the string, once per distinct value.
 """
 
 import numpy as np
@@ -16,19 +16,19 @@ from lakebed.format.names.java_text import float_text
 _Ints = npt.NDArray[np.int64]
 _Doubles = npt.NDArray[np.float64]
 
-# Each is exact as a double, so one multiplication or division by it rounds once.
+# All are exact doubles, so a multiplication or division by one of them rounds only once.
 _TENS = np.array([10**power for power in range(23)], dtype=np.float64)
 _WHOLE_TENS = np.array([10**power for power in range(19)], dtype=np.int64)
 _FIVES = np.array([5**power for power in range(27)], dtype=np.int64)
-# The number of bits of 5**i as the JDK counts them: none for 5**0.
+# The number of bits of 5**i, where the JDK counts none for 5**0.
 _FIVE_BITS = np.array([0, *((5**power).bit_length() for power in range(1, 28))], dtype=np.int64)
-# The power of ten in 2**i: how many trailing digits of a whole number a float cannot represent.
+# The number of trailing digits that a float with i spare bits cannot represent.
 _SPARE_DIGITS = np.array([len(str(1 << power)) - 1 for power in range(40)], dtype=np.int64)
 _SIGNIFICANT = 24
 
 
 def widen_floats(values: npt.NDArray[np.float32]) -> _Doubles:
-    """Return the doubles that Hudi returns for `values`.
+    """Return the doubles that Hudi reads for `values`.
 
     >>> widen_floats(np.array([0.1, -2.5, 1.4e-45], dtype=np.float32)).tolist()
     [0.1, -2.5, 1.4e-45]
@@ -44,7 +44,7 @@ def widen_floats(values: npt.NDArray[np.float32]) -> _Doubles:
         return widened
     exponent = exponents[rest] - 127
     fraction = (bits[rest] & 0x7FFFFF).astype(np.int64) | 1 << 23
-    # The position of the lowest set bit; a float of that bit alone has it as its exponent.
+    # The position of the lowest set bit.
     zeros = np.frexp((fraction & -fraction).astype(np.float64))[1].astype(np.int64) - 1
     used = _SIGNIFICANT - zeros
     whole = used - exponent - 1 <= 0
@@ -66,7 +66,7 @@ def widen_floats(values: npt.NDArray[np.float32]) -> _Doubles:
 
 
 def widen_column(column: pa.FloatArray) -> pa.DoubleArray:
-    """Return a column of floats as doubles; null stays null."""
+    """Return a column of floats as doubles, preserving nulls."""
     # The value stored at a null is arbitrary.
     values = column.fill_null(0.0) if column.null_count else column
     widened = widen_floats(values.to_numpy(zero_copy_only=False))
@@ -75,7 +75,7 @@ def widen_column(column: pa.FloatArray) -> pa.DoubleArray:
 
 
 def _whole_numbers(exponent: _Ints, fraction: _Ints, used: _Ints) -> _Doubles:
-    """Round to the digits that a float of 24 bits can represent."""
+    """Return whole numbers rounded to the digits that a float can represent."""
     del used
     value = fraction << np.maximum(exponent - 23, 0)
     spare = np.maximum(exponent - _SIGNIFICANT - 1, 0)
@@ -87,7 +87,7 @@ def _whole_numbers(exponent: _Ints, fraction: _Ints, used: _Ints) -> _Doubles:
 
 
 def _fractions(exponent: _Ints, fraction: _Ints, used: _Ints) -> _Doubles:
-    """Generate digits until the remainder is within the margin; NaN where 64 bits are too few."""
+    """Return fractions with the JDK's digits; NaN where 64 bits do not suffice."""
     tiny = used - exponent - 1
     unit = fraction / (1 << 23)
     estimate = (unit - 1.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981
@@ -121,7 +121,10 @@ def _fractions(exponent: _Ints, fraction: _Ints, used: _Ints) -> _Doubles:
 def _generate(
     b: _Ints, s: _Ints, m: _Ints, decimal: _Ints, short: npt.NDArray[np.bool_]
 ) -> _Doubles:
-    """Divide `b` by `s` digit by digit; `short` marks values that the JDK computes in 32 bits."""
+    """Return the quotients `b / s`, digit by digit, as the JDK rounds them.
+
+    `short` marks values that the JDK computes in 32 bits.
+    """
     tens = 10 * s
     q, rest = np.divmod(b, s)
     b, m = 10 * rest, _wrapped(10 * m, short)
@@ -139,7 +142,7 @@ def _generate(
         count[going] += 1
         b[going] = 10 * rest
         m[going] = _wrapped(10 * m[going], short[going])
-        # A margin that overflowed is greater than any remainder.
+        # A margin that has overflowed counts as greater than any remainder.
         over = m[going] <= 0
         low[going] = over | (b[going] < m[going])
         high[going] = over | (_wrapped(b[going] + m[going], short[going]) > tens[going])
@@ -154,5 +157,5 @@ def _generate(
 
 
 def _wrapped(values: _Ints, short: npt.NDArray[np.bool_]) -> _Ints:
-    """Overflow like a signed 32-bit integer where `short` is set; int64 wraps by itself."""
+    """Return `values` with 32-bit overflow where `short` is set."""
     return np.where(short, values.astype(np.int32).astype(np.int64), values)

@@ -30,35 +30,34 @@ FOOTER_ROW_GROUP_KEYS = "lakebed.row_group_keys"
 FOOTER_KEY_COLUMN = "lakebed.key_column"
 FOOTER_ROW_GROUP_KEY_BYTES = "lakebed.row_group_key_bytes"
 FOOTER_KEYS_SINCE = "lakebed.keys_since"
-# Without it Spark, and so Hudi, treats the file's calendar as unknown and rejects dates before 1582
-# and timestamps before 1900. Since 3.1 Spark writes the same calendar as Lakebed.
+# Without this entry, Spark, and so Hudi, does not know the file's calendar, and rejects dates
+# before 1582 and timestamps before 1900. Lakebed writes the calendar of Spark 3.1 and later.
 FOOTER_CALENDAR = {"org.apache.spark.version": "4.0.0"}
-# Hudi's Bloom index fails on a base file without a filter (1.2.0: NullPointerException). This one,
-# of version -1 with 1 murmur hash over 8 bits, has all bits set: the index then reads the file
-# itself.
+# Hudi's Bloom index fails on a base file without a filter (1.2.0: NullPointerException). In this #
+# filter (version -1, 1 murmur hash, 8 bits) all bits are set, so the index reads the file itself.
 FOOTER_OPEN_BLOOM = {"org.apache.hudi.bloomfilter": "/////wAAAAEBAAAACP8="}
 
 MAX_ROW_GROUP_KEYS_CHARS = 1024 * 1024
 
 
 def same_order_in_java(key: str) -> bool:
-    """Return whether `key` sorts the same against every other key in UTF-8 as in UTF-16.
+    """Return whether `key` compares with every other key the same in UTF-8 as in UTF-16.
 
-    The two orders can differ only if both characters compared are U+E000 or above. Hudi prunes files
-    by UTF-16 order, so key bounds with such a character could hide rows from Hudi.
+    The orders differ only between characters from U+E000 on. Hudi prunes files in UTF-16 order, so
+    key bounds with such characters could hide rows from Hudi.
     """
     return all(character < "\ue000" for character in key)
 
 
 def encode_row_group_keys(keys: Sequence[str]) -> str | None:
-    """Encode the first key of each row group; return None if that would make the footer too large.
+    """Encode the first key of each row group; return None if the footer would become too large.
 
-    The result is ASCII, so its number of characters is its number of bytes.
+    The result is ASCII, so its size in bytes is its length.
 
     >>> encode_row_group_keys(["a", "b c"])
     '["a","b c"]'
     """
-    # Encoding never makes a key shorter, so a list that is too long need not be encoded.
+    # Encoding does not shorten keys, so a list that is too long is rejected without encoding it.
     if sum(len(key) + 3 for key in keys) > MAX_ROW_GROUP_KEYS_CHARS:
         return None
     text = json.dumps(list(keys), separators=(",", ":"))
@@ -68,7 +67,7 @@ def encode_row_group_keys(keys: Sequence[str]) -> str | None:
 def encode_row_group_key_bytes(keys: Sequence[bytes]) -> str | None:
     """Encode the first key of each row group and the last key of the file.
 
-    None if the result would make the footer too large.
+    Returns None if the footer would become too large.
 
     >>> encode_row_group_key_bytes([b"a", bytes([255, 0])])
     '["YQ==","/wA="]'
@@ -96,7 +95,7 @@ def parse_row_group_key_bytes(text: str, what: str) -> list[bytes]:
 
 
 def sorted_by(key_values: Mapping[str, str]) -> str | None:
-    """Return the column by which the file is sorted; None if it is not marked as sorted."""
+    """Return the column by which the file is marked as sorted, or None."""
     if key_values.get(FOOTER_IS_ORDERED) == "true":
         return RECORD_KEY
     return key_values.get(FOOTER_KEY_COLUMN)
@@ -107,7 +106,7 @@ def _parse_keys(text: str, entry: str, what: str) -> list[str]:
         keys = json.loads(text)
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             raise CorruptError(f"{what}: {entry} is not a list of keys")
-        "".join(keys).encode()  # an unpaired surrogate, which JSON can express and UTF-8 cannot
+        "".join(keys).encode()  # raises an error for an unpaired surrogate, which JSON allows
     except (ValueError, RecursionError) as error:
         raise CorruptError(f"{what}: {entry} is not JSON ({error})") from error
     return keys

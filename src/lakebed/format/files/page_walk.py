@@ -1,7 +1,7 @@
-"""Walks over the page headers of a column chunk, in compiled code if there are many.
+"""Walk over the page headers of a column chunk, in compiled code if there are many.
 
-For a few pages the same function runs in plain Python, because importing numba would take longer
-than the walk; see `format/compiled.py`.
+For a few pages, the same function runs in plain Python, because importing numba would take longer;
+see `format/compiled.py`.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,12 @@ import numpy.typing as npt
 from lakebed.format.compiled import PlainFirst, load_compiled
 
 KIND, HEADER_BYTES, PACKED_BYTES, PLAIN_BYTES, VALUES, ENCODING = range(6)
-"""The columns of the page table: type, sizes of the header and the page, values, and encoding."""
+"""Columns of the page table: type, size of header, page and decompressed page, values, encoding."""
 
 MAX_PAGES: Final = 256
 _MAX_DEPTH: Final = 4
 _DATA, _DATA_V2 = 0, 3
-# Plain Python walks over about this many bytes of chunks in the time that importing numba takes.
+# In the time that importing numba takes, plain Python walks over about this many pages.
 _PLAIN_PAGES: Final = 100_000
 
 Table = npt.NDArray[np.int64]
@@ -28,10 +28,10 @@ _plain_first = PlainFirst(_PLAIN_PAGES)
 
 
 def walk_pages(chunk: bytes, values: int) -> Table | None:
-    """Return a row for each page of a column chunk with this many values.
+    """Return a row for each page of a column chunk that has `values` values.
 
-    Returns None if a header is unusual, or if there are more than MAX_PAGES pages: then the headers
-    must be parsed one by one.
+    Returns None if a header is unusual or there are more than MAX_PAGES pages; the caller must then
+    parse the headers one by one.
     """
     pages = np.zeros((MAX_PAGES, 6), dtype=np.int64)
     if _plain_first.use_kernel(1 + values // 4096):
@@ -43,7 +43,7 @@ def walk_pages(chunk: bytes, values: int) -> Table | None:
 
 @cache
 def load_walk() -> Walk:
-    """Compile the kernel, or load it from the cache; once per process."""
+    """Return the kernel, compiled or loaded from the cache once per process."""
     return load_compiled(__file__, _compile)
 
 
@@ -57,7 +57,7 @@ def _compile(cached: bool) -> Walk:
 
 
 def _walk(data: npt.NDArray[np.uint8] | bytes, values: int, pages: Table) -> int:  # noqa: C901, PLR0911, PLR0912, PLR0915
-    """Fill `pages` and return their number; -1 if a header is unusual or the chunk ends early."""
+    """Fill `pages` and return their number; -1 if a header is unusual or the chunk is truncated."""
     size = len(data)
     at = 0
     count = 0
@@ -80,12 +80,12 @@ def _walk(data: npt.NDArray[np.uint8] | bytes, values: int, pages: Table) -> int
                 depth -= 1
                 continue
             if head < 16:
-                return -1  # a field number of its own: no writer needs it for these structs
+                return -1  # an explicit field number, which no writer needs for these structs
             numbers[depth] += head >> 4
             number = numbers[depth]
             kind = head & 15
             if kind <= 2:
-                continue  # a boolean is its own type
+                continue  # a boolean is encoded in its type
             if kind == 12:
                 depth += 1
                 if depth == _MAX_DEPTH:

@@ -1,10 +1,10 @@
-"""Makes a separate Parquet file of a few pages of another.
+"""Build a separate Parquet file from a few pages of another.
 
-pyarrow decodes complete row groups. To read one row of a large row group, the pages that hold it (a
-data page of each column, and the column's dictionary) are concatenated, with a footer that describes
-them as the only row group:
+pyarrow decodes complete row groups. To read one row of a large row group, the pages that contain it
+(a data page of each column, and the column's dictionary) are concatenated, with a footer that
+describes them as the only row group:
 
-    PAR1, dictionary and data page of each column as they are, footer, length of the footer, PAR1
+    PAR1, dictionary and data page of each column, unchanged, footer, length of the footer, PAR1
 
 Pages keep their headers, and so their checksums. Field numbers are those of `parquet.thrift`.
 """
@@ -22,7 +22,7 @@ _I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
 
 @dataclass(frozen=True, slots=True)
 class WindowColumn:
-    """A column of a window: its chunk, its element of the schema, and its pages."""
+    """A column of a window: its chunk, its encoded schema element, and its pages."""
 
     chunk: ColumnChunk
     element: bytes
@@ -37,7 +37,7 @@ class WindowColumn:
 
 @dataclass(frozen=True, slots=True)
 class PageWindow:
-    """The rows from `first` up to, but not including, `stop`; each column has them in one page."""
+    """The rows from `first` to before `stop`, which each column stores in one page."""
 
     first: int
     stop: int
@@ -47,7 +47,7 @@ class PageWindow:
 def find_window(
     row: int, columns: Iterable[tuple[ColumnChunk, bytes, ChunkPages]]
 ) -> PageWindow | None:
-    """Return the pages that hold a row; None if they do not hold the same rows in every column."""
+    """Return the window around a row; None if the pages of the columns have different rows."""
     found: list[WindowColumn] = []
     bounds: set[tuple[int, int]] = set()
     for chunk, element, of in columns:
@@ -70,7 +70,7 @@ def find_window(
 
 
 def encode_window(window: PageWindow, pages: Sequence[bytes]) -> bytes:
-    """Return the bytes of the file; `pages` are those of each column's `placed` pages, in order."""
+    """Encode the file; `pages` are the bytes of each column's `placed` pages, in order."""
     rows = window.stop - window.first
     root = CompactWriter()
     root.binary(4, b"schema")
@@ -95,7 +95,7 @@ def encode_window(window: PageWindow, pages: Sequence[bytes]) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _chunk_start(physical: int, path: str, codec: int) -> bytes:
-    """Return the fields of a chunk that are the same in every window."""
+    """Return the encoded fields of a chunk that are the same in all windows."""
     held = CompactWriter()
     held.number(1, _I32, physical)
     held.numbers(2, _I32, ())

@@ -1,10 +1,10 @@
-"""The sizes of the pages of a Parquet file, from their headers, before they are decompressed.
+"""Measure the pages of a Parquet file by their headers, before they are decompressed.
 
     column chunk:  page header (Thrift's compact protocol), page, page header, page, ...
     footer:        for each chunk its offset, length and compression
 
 A few kilobytes can decompress to a page of gigabytes, and one long string in a dictionary can be
-the value of every row. pyarrow allocates the size that a header states, so the headers are checked
+the value of every row. pyarrow allocates the size that a header states, so headers are checked
 first. Field numbers are those of `parquet.thrift`.
 """
 
@@ -28,7 +28,7 @@ ReadAt = Callable[[int, int], bytes]
 
 MAX_PAGE_BYTES: Final = 256 << 20
 MAX_NESTED_VALUES: Final = 16 << 20
-"""The most values in a page of lists: nulls take no bytes, and one row may hold all of them."""
+"""The maximum number of values in a page of lists, which could all belong to one row."""
 _MAX_PAGES: Final = 100_000
 _HEADER_BYTES: Final = 512
 _MAX_HEADER_BYTES: Final = 1 << 20
@@ -43,14 +43,14 @@ _LONG_DICTIONARY: Final = 32 << 10
 _LONG_VALUE: Final = 1 << 10
 _HIGH_RATIO: Final = 20
 _SMALL_CHUNK: Final = 64 << 20
-# Larger chunks are not read completely for their headers.
+# The headers of larger chunks are read one by one.
 _WALKED_BYTES: Final = 1 << 20
 _TRUST: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnChunk:
-    """One column chunk as the footer describes it; `path` is its names joined with dots.
+    """A column chunk as the footer describes it; `path` is its names joined with dots.
 
     `told_bytes` is the size of its values without any encoding; None if it is not stored.
     """
@@ -65,7 +65,7 @@ class ColumnChunk:
 
     @property
     def column(self) -> str:
-        """Return the table's column to which the chunk belongs."""
+        """Return the table column to which the chunk belongs."""
         return self.path.partition(".")[0]
 
     @property
@@ -81,7 +81,7 @@ class ColumnChunk:
 
 @dataclass(frozen=True, slots=True)
 class PlacedPage:
-    """Where a page with its header lies in the file, and how many values it holds."""
+    """The position of a page with its header in the file, and its number of values."""
 
     offset: int
     length: int
@@ -91,10 +91,10 @@ class PlacedPage:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPages:
-    """The pages of a chunk, and the average size of a row in the page with the largest rows.
+    """The pages of a chunk, and the maximum over its pages of the average row size.
 
-    `long_dictionary` is the size of a dictionary that may hold a long value, to which every row may
-    refer; 0 if there is no such dictionary.
+    `long_dictionary` is the size of a dictionary that may contain a long value, to which every row
+    may refer; 0 if there is none.
     """
 
     row_bytes: float
@@ -125,7 +125,7 @@ def parse_chunks(footer: bytes, what: str) -> list[list[ColumnChunk]]:
 
 
 def flat_columns(footer: bytes, what: str) -> dict[str, bytes]:
-    """Return the columns without nesting, each with its element of the schema as it is encoded."""
+    """Return the columns that are not nested, each with its encoded schema element."""
     try:
         reader = CompactReader(footer)
         spans = reader.element_spans(2)
@@ -159,7 +159,7 @@ def _parse_chunk(chunk: Struct) -> ColumnChunk:
 
 
 def chunks_of(chunks: Collection[ColumnChunk], columns: Collection[str]) -> Iterator[ColumnChunk]:
-    """Return the chunks of `columns` whose page headers must be checked."""
+    """Yield the chunks of `columns` whose page headers must be checked."""
     wanted = frozenset(columns)
     return (chunk for chunk in chunks if chunk.column in wanted and chunk.may_burst)
 
@@ -198,7 +198,7 @@ def measure_pages(read_at: ReadAt, size: int, chunk: ColumnChunk, what: str) -> 
 
 
 def _pages(read_at: ReadAt, size: int, chunk: ColumnChunk, where: str) -> "Iterator[_Page]":
-    """Yield the pages of a chunk until all of its values are accounted for."""
+    """Yield the pages of a chunk until they have all of its values."""
     at = chunk.offset
     end = min(size, at + chunk.compressed_bytes)
     if 0 < end - at <= _WALKED_BYTES:
@@ -247,7 +247,7 @@ def _read_header(read_at: ReadAt, at: int, end: int, where: str) -> _Page:
         reader = CompactReader(data)
         try:
             fields = reader.struct()
-            # Data, dictionary, and data of version 2.
+            # The headers of a data page, a dictionary page, or a data page of version 2.
             held = as_fields(fields.get(5) or fields.get(7) or fields.get(8) or {})
             return _Page(
                 reader.at,
@@ -258,7 +258,7 @@ def _read_header(read_at: ReadAt, at: int, end: int, where: str) -> _Page:
                 as_number(fields[1]),
             )
         except MALFORMED as error:
-            # A header may hold the bounds of long strings.
+            # The header may be longer: it may contain long strings as bounds.
             if wanted >= min(end - at, _MAX_HEADER_BYTES):
                 raise CorruptError(f"{where}: no page header at byte {at} ({error!r})") from error
             wanted *= 8
@@ -270,7 +270,7 @@ def _check_page(page: _Page, chunk: ColumnChunk, where: str) -> None:
     if page.plain_bytes > MAX_PAGE_BYTES:
         raise UnsupportedError(
             f"{where}: a page of {page.plain_bytes} bytes, packed in {page.packed_bytes}; expected at "
-            f"most {MAX_PAGE_BYTES}, as a page is decompressed as a whole"
+            f"most {MAX_PAGE_BYTES}, because pages are decompressed as a whole"
         )
     if chunk.is_nested and page.values > MAX_NESTED_VALUES:
         raise UnsupportedError(
@@ -283,9 +283,9 @@ def _row_bytes(page: _Page, chunk: ColumnChunk) -> float:
     if page.encoding in _IN_DICTIONARY or chunk.physical != _BYTE_ARRAY:
         return 0.0
     if page.encoding == _DELTA_BYTE_ARRAY:
-        # Each value may repeat the value before it. A size in the footer is trusted only as far as
-        # a wrong size costs a few times the batch limit; if it were not trusted, batches of record
-        # keys would have only hundreds of rows.
+        # Each value may repeat the one before. A small size in the footer is trusted to some
+        # extent, so that batches of record keys have more than hundreds of rows; if it is wrong, a
+        # batch takes a few times its memory limit.
         is_small = chunk.told_bytes is not None and 0 <= chunk.told_bytes <= _SMALL_CHUNK
         return page.plain_bytes / (_TRUST if is_small else 1)
     return page.plain_bytes / max(1, page.values)

@@ -1,10 +1,10 @@
-"""The statistics of column chunks, parsed from a Parquet footer.
+"""Parse the statistics of column chunks from a Parquet footer.
 
     footer:  FileMetaData in Thrift's compact protocol, its length (4 bytes, little-endian), PAR1
 
-Field numbers are those of `parquet.thrift`. Parsed here because pyarrow's own accessor aborts the
-process on a corrupt footer instead of raising. The bounds that old writers put into `min` and `max`
-are ignored: their order is not defined.
+Field numbers are those of `parquet.thrift`. pyarrow's own accessor is not used, because it aborts
+the process on a corrupt footer instead of raising. The bounds `min` and `max` of old writers are
+ignored, because their order is undefined.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,7 +25,7 @@ from lakebed.format.files.thrift import (
 
 
 class Physical(IntEnum):
-    """The physical type of a column: parquet.thrift's `Type`, stored on disk. Do not change it."""
+    """The physical type of a column: parquet.thrift's `Type`. Stored on disk: do not change it."""
 
     BOOLEAN = 0
     INT32 = 1
@@ -39,7 +39,7 @@ class Physical(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChunkStatistics:
-    """The statistics of one column chunk, with bounds as bytes; None for a value not stored."""
+    """The statistics of one column chunk, with bounds as bytes; None for those not stored."""
 
     physical: Physical
     num_values: int
@@ -51,7 +51,7 @@ class ChunkStatistics:
 def parse_statistics(
     footer: bytes, columns: Collection[str], what: str
 ) -> list[Mapping[str, ChunkStatistics]]:
-    """Return each row group's statistics of `columns`, by name; nested columns are left out."""
+    """Return each row group's statistics of `columns`, by name, without nested columns."""
     try:
         return _statistics(CompactReader(footer).struct(), frozenset(columns))
     except MALFORMED as error:
@@ -61,7 +61,7 @@ def parse_statistics(
 
 
 def _statistics(metadata: Struct, columns: frozenset[str]) -> list[Mapping[str, ChunkStatistics]]:
-    # Without these, the order of the bounds is unknown.
+    # Bounds are usable only if the order of their column is declared.
     orders = as_list(metadata.get(7, []))
     found: list[Mapping[str, ChunkStatistics]] = []
     for group in as_list(metadata[4]):

@@ -1,11 +1,11 @@
-"""`.hoodie_partition_metadata`, the file that makes a folder a partition.
+"""`.hoodie_partition_metadata`, the file that marks a folder as a partition.
 
     #partition metadata
     commitTime=<instant of the first write into the partition>
     partitionDepth=<folder levels below the table; 0 for a table without partitions>
 
-Hudi 1.2 returns no rows of a folder without this file; the content does not matter. Agrees
-with Hudi's HoodiePartitionMetadata.
+Hudi 1.2 returns no rows from a folder without this file, whatever its content. Agrees with Hudi's
+HoodiePartitionMetadata.
 """
 
 import re
@@ -21,7 +21,7 @@ _DEPTH: Final = "partitionDepth"
 
 
 def is_partition_metadata_name(name: str) -> bool:
-    """Return whether this is a name of partition metadata, as text or in the base file format."""
+    """Return whether `name` is that of partition metadata, as text or in a base file format."""
     stem, _, extension = name.removeprefix(".").partition(".")
     return f".{stem}" == PARTITION_METADATA_NAME and extension in {"", "parquet", "orc"}
 
@@ -39,7 +39,7 @@ class PartitionMetadata:
 
     @classmethod
     def of(cls, commit_time: str, partition_path: str) -> Self:
-        """Describe the partition at `partition_path` (empty for a table without partitions).
+        """Return the metadata of the partition at `partition_path` (empty if not partitioned).
 
         >>> PartitionMetadata.of("20240101000000001", "2024/01/1").depth
         3

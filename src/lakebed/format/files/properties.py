@@ -1,4 +1,4 @@
-r"""Java properties files: the form of `hoodie.properties` and of partition metadata.
+r"""Java properties files, such as `hoodie.properties` and partition metadata.
 
     file     = { line }                  lines end in \n, \r or \r\n
     line     = blank | comment | entry   leading white space is ignored
@@ -32,9 +32,9 @@ _SPECIAL: Final = str.maketrans({
 
 
 def parse_properties(data: bytes, what: str = "properties") -> dict[str, str]:
-    r"""Parse a properties file; if a key occurs twice, the last value is used.
+    r"""Parse a properties file; if a key is repeated, its last value counts.
 
-    Bytes over 0x7F are read as ISO-8859-1, as in Java, even if UTF-8 was written.
+    Bytes over 0x7F are read as ISO-8859-1, as in Java, even if they were written as UTF-8.
 
     >>> parse_properties(b"# note\na.b = x\\:y\nc")
     {'a.b': 'x:y', 'c': ''}
@@ -50,7 +50,7 @@ def parse_properties(data: bytes, what: str = "properties") -> dict[str, str]:
 
 
 def encode_properties(properties: Mapping[str, str], comment_lines: Iterable[str] = ()) -> bytes:
-    r"""Encode a properties file, sorted by key, so that the same content has the same bytes.
+    r"""Encode a properties file, sorted by key, so that equal content has equal bytes.
 
     >>> encode_properties({"b": "x:y", "a": ""}, ["note"])
     b'#note\na=\nb=x\\:y\n'
@@ -72,7 +72,7 @@ def table_checksum(database: str | None, table_name: str) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Join continued lines; leave out blank lines and comments."""
+    """Yield lines with their continuations joined, without blank lines and comments."""
     parts: list[str] = []
     for natural in _LINE_END.split(text):
         line = natural.lstrip(_SPACE)

@@ -3,8 +3,8 @@
     field:   (delta << 4 | type), value; a delta of 0 is followed by the field's number, zigzag
     list:    (size << 4 | type), a size of 15 is followed by the size as a varint
 
-A value of the wrong kind raises IndexError, TypeError or ValueError (MALFORMED adds the error of a
-missing field); the caller converts these into an error that names the file.
+Invalid data raises one of the exceptions in MALFORMED, which the caller converts to an error that
+names the file.
 """
 
 from collections.abc import Sequence
@@ -19,33 +19,33 @@ MALFORMED: Final = (IndexError, KeyError, TypeError, ValueError, AttributeError)
 
 
 def as_fields(value: "Value") -> "Struct":
-    """Return a struct's fields."""
+    """Return a value as the fields of a struct; raise TypeError if it is something else."""
     if not isinstance(value, dict):
         raise TypeError(f"expected a struct, found {type(value).__name__}")
     return value
 
 
 def as_list(value: "Value") -> "Sequence[Value]":
-    """Return the values of a list."""
+    """Return a value as a list; raise TypeError if it is something else."""
     if not isinstance(value, list):
         raise TypeError(f"expected a list, found {type(value).__name__}")
     return value
 
 
 def as_bytes(value: "Value") -> bytes:
-    """Return bytes."""
+    """Return a value as bytes; raise TypeError if it is something else."""
     if not isinstance(value, bytes):
         raise TypeError(f"expected bytes, found {type(value).__name__}")
     return value
 
 
 def as_text(value: "Value") -> str:
-    """Return a string."""
+    """Return a value as a string; raise TypeError if it is not binary."""
     return as_bytes(value).decode()
 
 
 def as_number(value: "Value") -> int:
-    """Return an integer."""
+    """Return a value as an integer; raise TypeError if it is something else."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"expected a number, found {type(value).__name__}")
     return value
@@ -54,8 +54,7 @@ def as_number(value: "Value") -> int:
 class CompactReader:
     """Reads Thrift's compact protocol; every step consumes a byte, so reading always terminates.
 
-    When many small files are read, most of the time is spent here, so the common types share one
-    loop.
+    Reading many small files spends most of its time here, so the common types share one loop.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -68,7 +67,7 @@ class CompactReader:
         return self._at
 
     def struct(self) -> "Struct":
-        """Read the fields of a struct, by number."""
+        """Read a struct; return its fields by number."""
         fields, self._at = _struct(self._data, self._at, 0)
         return fields
 
@@ -90,7 +89,7 @@ class CompactReader:
 
 
 class CompactWriter:
-    """Writes a struct in Thrift's compact protocol; fields in ascending order of their numbers."""
+    """Writes a struct in Thrift's compact protocol; fields must be in ascending order of number."""
 
     def __init__(self, data: bytes = b"", number: int = 0) -> None:
         """Begin a struct, or continue after `data`, whose last field has the number `number`."""
@@ -99,11 +98,11 @@ class CompactWriter:
 
     @property
     def so_far(self) -> bytes:
-        """Return the fields that were written, without the end of the struct."""
+        """Return the encoded fields, without the end of the struct."""
         return bytes(self._data)
 
     def end(self) -> bytes:
-        """Return the struct."""
+        """Return the complete struct."""
         return bytes(self._data) + b"\0"
 
     def number(self, number: int, kind: int, value: int) -> None:
@@ -117,12 +116,12 @@ class CompactWriter:
         _put_binary(self._data, value)
 
     def struct(self, number: int, value: bytes) -> None:
-        """Write a struct that is encoded already."""
+        """Write a struct that is already encoded."""
         self._head(number, _STRUCT)
         self._data += value
 
     def structs(self, number: int, values: Sequence[bytes]) -> None:
-        """Write a list of structs that are encoded already."""
+        """Write a list of structs that are already encoded."""
         self._list(number, _STRUCT, len(values))
         for value in values:
             self._data += value
@@ -177,7 +176,7 @@ def _put_binary(data: bytearray, value: bytes) -> None:
 
 
 def _struct(data: bytes, at: int, depth: int) -> "tuple[Struct, int]":
-    """Read a struct at `at`; return the value and where it ends, as all these methods do."""
+    """Read a struct at `at`; return it and the offset of its end, like the functions below."""
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deeply")
     fields: Struct = {}

@@ -1,1 +1,1 @@
-"""The bytes of secondary indexes: values as keys that sort like the values."""
+"""The bytes of indexes: Bloom filters, and values as keys that sort like the values."""

@@ -9,8 +9,8 @@
     hoodie_bloom_filter_type_code     DYNAMIC_V0 for the second, otherwise the first
 
 Agrees with Hudi's SimpleBloomFilter, InternalDynamicBloomFilter and Hadoop's MurmurHash. Writers
-with a Bloom index, Hudi's and Lakebed's, trust these filters: a key that is missing from its filter
-is written twice.
+with a Bloom index, Hudi's and Lakebed's, rely on these filters: if a filter lacked a key of its
+file, an upsert of the key would duplicate the row.
 """
 
 import base64
@@ -44,13 +44,13 @@ Bits = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class BloomFilter:
-    """The rows of a filter, each a bit vector; a simple filter has one row."""
+    """A filter, whose rows are bit vectors; a simple filter has one row."""
 
     hashes: int
     rows: tuple[Bits, ...]
 
     def missing(self, keys: pa.StringArray) -> pa.Array:
-        """Return for each of `keys`, which has no nulls, whether it is missing from the filter."""
+        """Return for each key whether it is missing from the filter; keys must not be null."""
         hashed = KeyHashes(keys)
         alive = [np.ones(len(keys), dtype=bool) for _ in self.rows]
         for values in hashed.take(self.hashes):
@@ -64,17 +64,17 @@ class BloomFilter:
 class BloomWriter:
     """Builds the filter of a file from its keys, in bounded memory.
 
-    Up to `entries` keys become a simple filter of exactly the size they need. More keys become
-    a dynamic filter whose first row takes `entries` keys, and each further row twice as many as
-    the one before. (Hudi writes at most two rows of equal size, so its filters for large files
-    match nearly every key.)
+    Up to `entries` keys become a simple filter of exactly the necessary size. More keys become a
+    dynamic filter, whose first row takes `entries` keys and each further row twice as many as the
+    one before. (Hudi writes at most two rows of equal size, so its filters of large files match
+    nearly every key.)
     """
 
     def __init__(self, entries: int, false_positives: float) -> None:
         self._entries = entries
         self._false_positives = false_positives
         self._hashes = _num_hashes(false_positives)
-        # All keys so far, as long as they fit a simple filter.
+        # All keys so far, while they fit a simple filter.
         self._held: list[pa.StringArray] = []
         self._num_held = 0
         self._rows: list[Bits] = []
@@ -82,7 +82,7 @@ class BloomWriter:
         self._in_last = 0
 
     def add(self, keys: pa.StringArray) -> None:
-        """Add keys, none of them null."""
+        """Add keys, which must not be null."""
         if not self._rows and self._num_held + len(keys) <= self._entries:
             self._held.append(keys)
             self._num_held += len(keys)
@@ -112,7 +112,7 @@ class BloomWriter:
             bits[_positions(values, len(bits))] = True
 
     def footer(self) -> dict[str, str]:
-        """Return the filter as entries of a footer."""
+        """Return the footer entries of the filter."""
         if not self._rows:
             bits = self._empty(max(1, self._num_held))
             for keys in self._held:
@@ -129,10 +129,10 @@ class BloomWriter:
 
 
 class KeyHashes:
-    """Successive murmur hashes of many keys; each hash is the seed of the next.
+    """Successive murmur hashes of many keys, each hash being the seed of the next.
 
-    Hashes are in descending order of key length, so that the keys with a word at some offset come
-    first. `places` are the positions of the hashes, by key.
+    Hashes are in descending order of key length, so that the keys that have a word at some offset
+    come first. `places` maps keys to the positions of their hashes.
     """
 
     def __init__(self, keys: pa.StringArray) -> None:
@@ -151,7 +151,8 @@ class KeyHashes:
         self._mixed = [_mixed(data, starts[:n] + 4 * at) for at, n in enumerate(counts.tolist())]
         self._tails = np.zeros(len(words), dtype=np.uint32)
         for back in range(3):
-            # Among the last bytes, which fill no word, the last is the lowest; Java's are signed.
+            # Of the last bytes, which do not fill a word, the last is the lowest. Java's are
+            # signed.
             rows = np.flatnonzero(self._lengths % 4 > back)
             values = data[starts[rows] + self._lengths[rows] - 1 - back].view(np.int8)
             self._tails[rows] ^= values.astype(np.int32).view(np.uint32) << np.uint32(8 * back)
@@ -165,7 +166,7 @@ class KeyHashes:
             yield seed
 
     def next(self, seed: Words) -> Words:
-        """Return the hash of each key with its own seed."""
+        """Return the hash of each key, with `seed` containing a seed for each."""
         hashed: Words = seed ^ self._lengths.astype(np.uint32)
         for mixed in self._mixed:
             part = hashed[: len(mixed)]
@@ -180,7 +181,7 @@ class KeyHashes:
 
 
 def _mixed(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> Words:
-    """Return the little-endian words at these offsets, mixed as murmur does before it adds them."""
+    """Return the little-endian words at these offsets, mixed as murmur mixes each word."""
     word = data[at].astype(np.uint32)
     for byte in range(1, 4):
         word |= data[at + byte].astype(np.uint32) << np.uint32(8 * byte)
@@ -191,7 +192,7 @@ def _mixed(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> Words:
 
 
 def _positions(hashes: Words, size: int) -> npt.NDArray[np.int64]:
-    # Java's remainder keeps the sign, which its caller then drops.
+    # In Java, a remainder has the sign of the dividend; Hudi takes the absolute value.
     found: npt.NDArray[np.int64] = np.abs(np.fmod(hashes.view(np.int32).astype(np.int64), size))
     return found
 
@@ -209,7 +210,7 @@ def _encode(data: bytes) -> str:
 
 
 def parse_bloom(text: str, kind: str, what: str) -> BloomFilter:
-    """Parse the filter of a footer; raise CorruptError, naming `what`, if it is invalid."""
+    """Parse the filter in a footer; raise CorruptError, naming `what`, if it is invalid."""
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -223,7 +224,7 @@ def parse_bloom(text: str, kind: str, what: str) -> BloomFilter:
     _, _, count = _DYNAMIC_TAIL.unpack_from(data, at)
     at += _DYNAMIC_TAIL.size
     rows = []
-    # Each row takes some bytes, so the data bounds the number of rows.
+    # The number of rows is bounded, because each consumes bytes of the data.
     for _ in range(count):
         bits, _, at = _parse_simple(data, at, what)
         rows.append(bits)

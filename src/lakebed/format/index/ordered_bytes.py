@@ -1,20 +1,20 @@
-r"""Values of any ordered type as bytes that compare as the values do.
+r"""Values of any ordered type as bytes that compare like the values.
 
-The key of an index entry is the encoded values of its columns, one after the other, then partition
-path and record key. The end of each part can be found from the part alone, so keys compare part by
-part, and all keys that begin with the same encoded parts are adjacent.
+The key of an index entry is the concatenation of the encoded values of its columns, the partition
+path and the record key. Each part marks its own end, so keys compare part by part, and all keys
+with the same leading parts are adjacent.
 
     null               00
     any other value    01, then
       BOOLEAN            one byte
       integers, dates,   eight bytes, big-endian, the sign bit flipped; timestamps in microseconds
         timestamps
-      FLOAT, DOUBLE      the bits of the double: all flipped if negative, else the sign bit
+      FLOAT, DOUBLE      the bits of the double: all flipped if negative, else only the sign bit
       DECIMAL            the unscaled value in 16 bytes (32 beyond 38 digits), the sign bit flipped
       STRING, BINARY     the bytes, 00 as 00 ff, and 00 00 at the end
 
-Null comes first, and NaN after all other numbers. -0.0 and 0.0 are one value, as are all NaNs. An
-integer that is widened to BIGINT keeps its bytes.
+Null sorts first, and NaN after all other numbers. -0.0 and 0.0 are the same value, as are all NaNs.
+Integers of any width have the same bytes.
 """
 
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ NULL = b"\x00"
 """The encoding of null."""
 
 VALUE = b"\x01"
-"""The first byte of every other value."""
+"""The first byte of the encoding of any other value."""
 
 _END = b"\x00\x00"
 _Bytes = npt.NDArray[np.uint8]
 
 
 def is_ordered(kind: pa.DataType) -> bool:
-    """Return whether values of a type can be part of a key."""
+    """Return whether values of type `kind` can be part of a key."""
     tests = (
         pa.types.is_boolean,
         pa.types.is_signed_integer,
@@ -51,9 +51,9 @@ def is_ordered(kind: pa.DataType) -> bool:
 
 
 def encode_rows(columns: Sequence[pa.Array], tail: pa.Array | None = None) -> pa.BinaryArray:
-    r"""Return the key of each row: its values in these columns, one after the other.
+    r"""Return the key of each row: the concatenated encodings of its values in `columns`.
 
-    `tail` is the end of each key, already encoded.
+    `tail` contains the end of each key, already encoded.
 
     >>> encode_rows([pa.array([7, None], pa.int64()), pa.array(["a", "b"])]).to_pylist()
     [b'\x01\x80\x00\x00\x00\x00\x00\x00\x07\x01a\x00\x00', b'\x00\x01b\x00\x00']
@@ -61,12 +61,12 @@ def encode_rows(columns: Sequence[pa.Array], tail: pa.Array | None = None) -> pa
     parts = [_encode_column(column) for column in columns]
     if tail is not None:
         parts.append(tail.cast(pa.large_binary()))
-    # Offsets of 32 bits end at 2 GiB, which a batch of rows does not reach.
+    # A batch stays below 2 GiB, so 32-bit offsets suffice.
     return pc.binary_join_element_wise(*parts, _empty()).cast(pa.binary())
 
 
 def encode_keys(partition: str, keys: pa.Array) -> pa.BinaryArray:
-    r"""Return `encode_rows` of the partition and the record keys, for rows of one partition.
+    r"""Return `encode_rows` of partition path and record key, for rows of one partition.
 
     >>> encode_keys("p", pa.array(["a"])).to_pylist()
     [b'\x01p\x00\x00\x01a\x00\x00']
@@ -75,7 +75,7 @@ def encode_keys(partition: str, keys: pa.Array) -> pa.BinaryArray:
 
 
 def encode_values(values: Sequence[object], kinds: Sequence[pa.DataType]) -> bytes:
-    """Return the prefix shared by all keys whose leading values are `values`."""
+    """Return the common prefix of all keys whose leading values are `values`."""
     if not values:
         return b""
     columns = [pa.array([value], kind) for value, kind in zip(values, kinds, strict=True)]
@@ -83,7 +83,7 @@ def encode_values(values: Sequence[object], kinds: Sequence[pa.DataType]) -> byt
 
 
 def encode_text_prefix(prefix: str) -> bytes:
-    r"""Return the bytes with which the encoding of a string begins if it begins with `prefix`.
+    r"""Return the common prefix of the encodings of all strings that start with `prefix`.
 
     >>> encode_text_prefix("ab")
     b'\x01ab'
@@ -92,7 +92,7 @@ def encode_text_prefix(prefix: str) -> bytes:
 
 
 def leading_values(key: bytes, kinds: Sequence[pa.DataType]) -> bytes:
-    r"""Return the part of a key that holds the values of columns of these types.
+    r"""Return the prefix of a key that encodes values of these types.
 
     >>> leading_values(encode_values(["a", 7, "x"], [pa.string(), pa.int64(), pa.string()]), [pa.string()])
     b'\x01a\x00\x00'
@@ -112,7 +112,7 @@ def leading_values(key: bytes, kinds: Sequence[pa.DataType]) -> bytes:
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    r"""Return the first key after all keys that begin with `prefix`; None if there is none.
+    r"""Return the smallest key greater than all keys that start with `prefix`, or None.
 
     >>> after_prefix(bytes([1, 255])), after_prefix(bytes([255]))
     (b'\x02', None)
@@ -135,26 +135,26 @@ def _encode_column(column: pa.Array) -> pa.Array:
 
 
 def _encode_text(valid: pa.Array, before: bytes) -> pa.Array:
-    """Return strings without nulls, escaped and terminated, each preceded by the bytes `before`."""
-    # Use large binary, because escaping makes strings longer.
+    """Return non-null strings, escaped and terminated, with the bytes `before` in front of each."""
+    # Large binary, because escaping lengthens strings.
     plain = valid.cast(pa.large_binary())
     data = plain.buffers()[2]
     if data is not None and 0 in np.frombuffer(data, np.uint8):
-        # Arrow replaces in binary values as well, byte by byte.
+        # This also works on binary values, byte by byte.
         plain = pc.replace_substring(plain, NULL, NULL + b"\xff")
     marks = pa.scalar(before, pa.large_binary()), pa.scalar(_END, pa.large_binary())
     return pc.binary_join_element_wise(marks[0], plain, marks[1], _empty())
 
 
 def _width(kind: pa.DataType) -> int:
-    """Return the number of bytes of an encoded value of fixed width, without its first byte."""
+    """Return the size of an encoded value of fixed width, without its first byte."""
     if pa.types.is_boolean(kind):
         return 1
     return int(kind.byte_width) if pa.types.is_decimal(kind) else 8
 
 
 def _fixed_width(valid: pa.Array) -> _Bytes:
-    """Return the encoded values as rows of a matrix, without the leading byte for non-null values."""
+    """Return the encoded values as rows of a matrix, without the leading byte VALUE."""
     kind = valid.type
     if pa.types.is_boolean(kind):
         truths: _Bytes = valid.cast(pa.uint8()).to_numpy(zero_copy_only=False)

@@ -1,1 +1,1 @@
-"""The bytes of log files: blocks, delete records, footers of native logs, change data."""
+"""The bytes of log files: blocks, delete records, footers of native logs, and change data."""

@@ -39,7 +39,7 @@ class ChangeOp(StrEnum):
 
 
 class LoggingMode(StrEnum):
-    """How much of each change a `.cdc` log stores. The values are in `hoodie.properties`."""
+    """How much of each change a `.cdc` log stores. Stored on disk: do not change the values."""
 
     OP_KEY_ONLY = "OP_KEY_ONLY"
     DATA_BEFORE = "DATA_BEFORE"
@@ -47,10 +47,7 @@ class LoggingMode(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a mode in upper or lower case, as Hudi does.
-
-        Raise UnsupportedError for any other.
-        """
+        """Parse a mode, ignoring case as Hudi does; raise UnsupportedError for any other string."""
         try:
             return cls(text.strip().upper())
         except ValueError:
@@ -71,17 +68,17 @@ class LoggingMode(StrEnum):
 
     @property
     def has_before(self) -> bool:
-        """Return whether a record holds the row before the change."""
+        """Return whether records hold the row before the change."""
         return BEFORE in self.fields
 
     @property
     def has_after(self) -> bool:
-        """Return whether a record holds the row after the change."""
+        """Return whether records hold the row after the change."""
         return AFTER in self.fields
 
 
 def logging_mode(properties: Mapping[str, str]) -> LoggingMode | None:
-    """Return the logging mode in a table's properties; None if the table does not log changes."""
+    """Return the logging mode of a table with these properties; None if it does not log changes."""
     if properties.get(ENABLED, "false").strip().lower() != "true":
         return None
     text = properties.get(LOGGING_MODE, "").strip()
@@ -89,12 +86,12 @@ def logging_mode(properties: Mapping[str, str]) -> LoggingMode | None:
 
 
 def cdc_schema(mode: LoggingMode, table_schema: str) -> str:
-    """Return the Avro schema of a table's change records; `table_schema` has no meta fields."""
+    """Return the Avro schema of change records; `table_schema` must have no meta fields."""
     if mode is LoggingMode.OP_KEY_ONLY:
         return _KEY_ONLY_SCHEMA
     row = _parse(table_schema)
     namespace = row.get("namespace") or str(row["name"]).rpartition(".")[0]
-    # The first field that holds a row defines the record type, the next one refers to it by name.
+    # The first field that holds a row defines the record type; the other refers to it by name.
     types: dict[str, object] = dict.fromkeys((OP, TS_MS, KEY), "string")
     types[BEFORE] = {name: value for name, value in row.items() if name != "namespace"}
     types[AFTER] = row["name"]

@@ -10,8 +10,8 @@
            (where 12 is local date); each a record of one field
 
 `int 0` is Hudi's encoding of a delete without an ordering value, which always wins; `long 0` is an
-event time like any other. Agrees with Hudi's HoodieDeleteBlock; versions 1 and 2 held Java
-serialization.
+ordinary value. Agrees with Hudi's HoodieDeleteBlock; versions 1 and 2 contained serialized Java
+objects.
 """
 
 import json
@@ -20,11 +20,11 @@ from typing import Final
 
 CONTENT_VERSION: Final = 3
 ARRAY: Final = 12
-"""The branch of the union that holds several ordering values."""
+"""The branch of the union for several ordering values."""
 
 
 class OrderingKind(IntEnum):
-    """The type of an ordering value: its index in the union, stored on disk. Do not change it."""
+    """The type of an ordering value: its index in the union. Stored on disk: do not change it."""
 
     BOOLEAN = 1
     INT = 2
@@ -45,8 +45,8 @@ def _record(name: str, **fields: object) -> dict[str, object]:
     return {"type": "record", "name": name, "fields": listed}
 
 
-# Dates and times stay plain numbers: their unit depends on the writer. Decimals of up to 38 digits
-# are read, more than Hudi declares.
+# Dates and times are read as plain numbers, because their unit depends on the writer. Decimals of #
+# up to 38 digits are accepted, more than Hudi declares.
 _TYPES: Final[dict[OrderingKind, object]] = {
     OrderingKind.BOOLEAN: "boolean",
     OrderingKind.INT: "int",
@@ -78,4 +78,4 @@ _DELETE: Final = _record(
 SCHEMA: Final = json.dumps(
     _record("HoodieDeleteRecordList", deleteRecordList={"type": "array", "items": _DELETE})
 )
-"""Avro schema of a block's records; a record of one field has the bytes of that field."""
+"""Avro schema of a block's records; a record with one field has the bytes of that field."""

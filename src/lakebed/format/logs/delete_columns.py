@@ -1,12 +1,12 @@
-"""Converts the content of delete blocks to Arrow columns and back, without a loop over rows.
+"""Convert the content of delete blocks to Arrow columns and back.
 
-After the version comes a single length-prefixed Avro record, which `avro_rows` reads and writes;
-its unions are dense unions in Arrow.
+The version is followed by a single length-prefixed Avro record, which `avro_rows` reads and writes;
+its unions become dense unions.
 
-A delete without an ordering value always wins. Hudi writes it as `int 0`, and also reads a null as
-such a delete. Therefore a delete whose only ordering value is the int 0, or the day 1970-01-01,
-always wins in Hudi and here: the bytes are the same. In an array, an int 0 is a value if the column
-is an int or a date, as in Hudi; otherwise it means that there is no ordering value.
+A delete without an ordering value always wins. Hudi writes it as `int 0`, and reads null as the
+same. So a delete whose only ordering value is the int 0, or the day 1970-01-01, always wins, in
+Hudi and here. In an array, as in Hudi, an int 0 is a value if the column is an int or a date, and
+means that there is no ordering value otherwise.
 """
 
 import struct
@@ -35,10 +35,10 @@ _ITEMS: Final = _ORDERING.field(ARRAY).type.field(0).type
 
 @dataclass(frozen=True, slots=True)
 class DeleteColumns:
-    """The deletes of one block, in its order.
+    """The deletes of one block, in the order of the block.
 
-    `ordering` has a column per ordering field. A value is null if `no_ordering` is true, in which
-    case the delete always wins, or if one of several values is missing.
+    `ordering` has a column per ordering field. Its values are null where `no_ordering` is true,
+    which means that the delete always wins, or where one of several values is missing.
     """
 
     keys: pa.StringArray
@@ -47,9 +47,9 @@ class DeleteColumns:
 
 
 class DeleteField:
-    """One ordering value of each delete.
+    """One of the ordering values of each delete.
 
-    `branch` is its branch of the union, 0 for null; rows and values are grouped by branch.
+    `branch` is the branch of the union for each delete, 0 for null; `values` are grouped by branch.
     """
 
     def __init__(self, deletes: int) -> None:
@@ -58,7 +58,7 @@ class DeleteField:
         self.values: list[tuple[OrderingKind, Longs, pa.Array]] = []
 
     def put(self, rows: Longs, union: pa.UnionArray, at: Longs) -> None:
-        """Store the union's values at the positions `at` as the values of `rows`."""
+        """Set the values of `rows` to the union's values at the positions `at`."""
         codes, places = _numbers(union.type_codes)[at], _numbers(union.offsets)[at]
         self.branch[rows] = codes
         for branch in np.unique(codes[codes > 0]):
@@ -71,7 +71,7 @@ class DeleteField:
 
 @dataclass(frozen=True, slots=True)
 class Deletes:
-    """The deletes of a block; a delete without an array has its value in the first field."""
+    """The deletes of a block; without an array, a delete has its value in the first field."""
 
     keys: pa.StringArray
     is_array: Flags
@@ -82,11 +82,10 @@ class Deletes:
 def encode_deletes(
     keys: pa.StringArray, partition: str, ordering: Sequence[pa.Array] | None
 ) -> bytes:
-    """Encode the content of a DELETE block of keys in one partition.
+    """Encode the content of a DELETE block for keys of one partition.
 
-    `ordering` has a column per ordering field; without columns the deletes always win, and so does
-    each row in which all are null. A row in which only some are null is rejected: Hudi cannot read
-    it.
+    `ordering` has a column per ordering field. Without columns, or where all are null, a delete
+    always wins. A row in which only some are null is rejected, because Hudi cannot read it.
     """
     if keys.null_count:
         raise KeyValueError(f"deletes: expected a key in each row, found {keys.null_count} nulls")
@@ -103,10 +102,11 @@ def encode_deletes(
 def decode_deletes(
     content: bytes, ordering_types: Sequence[pa.DataType], what: str
 ) -> DeleteColumns:
-    """Parse the content of a DELETE block into columns of the table's types.
+    """Decode the content of a DELETE block into columns of the given ordering types.
 
-    Raises CorruptError, naming the key, if a column cannot hold an ordering value. A timestamp in
-    milliseconds must be requested in that unit: on disk it is a plain number.
+    Raises CorruptError, naming the key, if an ordering value does not fit its type. A timestamp
+    that was written in milliseconds must be requested in milliseconds, because on disk it is a
+    plain number.
     """
     deletes = parse_deletes(content, what)
     absent = _absent(deletes, ordering_types)
@@ -124,7 +124,7 @@ def decode_deletes(
 
 
 def _orderings(keys: pa.StringArray, columns: list[pa.Array]) -> pa.UnionArray:
-    """Return the ordering values of deletes, int 0 for deletes without one."""
+    """Return the ordering values of deletes as a union, with int 0 for deletes without one."""
     rows = len(keys)
     try:
         values = [ordering_values(column) for column in columns]
@@ -149,7 +149,7 @@ def _orderings(keys: pa.StringArray, columns: list[pa.Array]) -> pa.UnionArray:
 
 
 def _arrays(parts: list[tuple[OrderingKind, pa.Array]]) -> pa.ListArray:
-    """Return arrays with one value from each part."""
+    """Return arrays that each contain one value from each part."""
     rows, width = len(parts[0][1]), len(parts)
     items = _union(
         _ITEMS.value_type,
@@ -164,7 +164,7 @@ def _arrays(parts: list[tuple[OrderingKind, pa.Array]]) -> pa.ListArray:
 def _union(
     kind: pa.DataType, parts: Sequence[tuple[int, pa.Array]], part: Longs, at: Longs
 ) -> pa.UnionArray:
-    """Return a dense union: entry i is value `at[i]` of the part `part[i]`."""
+    """Return a dense union whose entry i is value `at[i]` of part `part[i]`."""
     starts = np.zeros(len(parts), np.int64)
     held: dict[int, list[pa.Array]] = {}
     for number, (branch, values) in enumerate(parts):
@@ -187,7 +187,7 @@ def _union(
 
 
 def parse_deletes(content: bytes, what: str) -> Deletes:
-    """Parse the content of a DELETE block, whatever its ordering values are."""
+    """Parse the content of a DELETE block with ordering values of any types."""
     if len(content) < 2 * _VERSION.size:
         raise CorruptError(
             f"{what}: expected a delete block of 8 bytes or more, found {len(content)}"
@@ -223,7 +223,7 @@ def parse_deletes(content: bytes, what: str) -> Deletes:
 
 
 def _absent(deletes: Deletes, types: Sequence[pa.DataType]) -> Flags:
-    """Return for each delete whether it has no ordering value at all."""
+    """Return for each delete whether it has no ordering value."""
     alone = deletes.fields[0]
     none: Flags = np.ones(len(alone.branch), dtype=bool)
     for number, field in enumerate(deletes.fields):
@@ -233,14 +233,14 @@ def _absent(deletes: Deletes, types: Sequence[pa.DataType]) -> Flags:
 
 
 def _stands_for_none(deletes: Deletes, field: DeleteField, kind: pa.DataType | None) -> Flags:
-    """Return for each delete whether an int 0 in its array means that there is no value."""
+    """Return for each delete whether the int 0 in its array means that there is no value."""
     if kind is not None and takes_int(kind):
         return np.zeros(len(field.branch), dtype=bool)
     return deletes.is_array & field.is_zero
 
 
 def _column(deletes: Deletes, number: int, kind: pa.DataType, wanted: Flags, what: str) -> pa.Array:
-    """Return one ordering value of each delete that `wanted` selects, null for the others."""
+    """Return one ordering value of each delete selected by `wanted`, and null for others."""
     if number >= len(deletes.fields):
         return pa.nulls(len(deletes.keys), kind)
     field = deletes.fields[number]
@@ -281,7 +281,7 @@ def _fit(
 
 
 def _first_misfit(values: pa.Array, branch: OrderingKind, kind: pa.DataType) -> int:
-    """Return the position of the first value that the type cannot hold; there must be one."""
+    """Return the position of the first value that does not fit the type; there must be one."""
     low, high = 0, len(values)
     while high - low > 1:
         middle = (low + high) // 2

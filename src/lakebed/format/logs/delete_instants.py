@@ -1,15 +1,15 @@
-"""The commit of each delete in a block that compaction merged from several commits.
+"""The commit of each delete, for blocks in which compaction merged deletes of several commits.
 
-A delete block has one instant, that of the write which created it. If compaction merges deletes of
-several commits into one block, the schema in the block's header carries the original instants,
-which determine the age of the tombstones:
+A delete block has the instant of the write that created it. If compaction merges deletes of several
+commits into one block, the original instants, which determine the age of the tombstones, are
+recorded in the schema in the block's header:
 
     "lakebed.delete.instants": {"instants": ["20261115…", …], "rows": "<base64>"}
 
 `rows` is an index into `instants` for each delete, in the order of the block, as 4-byte
-little-endian integers, compressed by zlib; it is left out if there is only one instant. Other
-readers ignore a property of a schema, as they ignore `hudi.is_ordered`. Native delete files have a
-column `_hoodie_commit_time` instead.
+little-endian integers compressed with zlib; it is omitted if there is only one instant. Other
+readers ignore unknown properties of a schema. Native delete files have a column
+`_hoodie_commit_time` instead.
 """
 
 import base64
@@ -30,14 +30,14 @@ INSTANTS_PROPERTY: Final = "lakebed.delete.instants"
 
 @dataclass(frozen=True, slots=True)
 class DeleteInstants:
-    """The instants of the deletes of one block: the distinct instants, and the encoded rows."""
+    """The instants of the deletes of one block: the distinct instants, and their encoded rows."""
 
     instants: tuple[str, ...]
     rows: str | None = None
 
     @classmethod
     def of(cls, column: pa.StringArray) -> "DeleteInstants":
-        """Return the instants in `column`, one for each delete."""
+        """Return the instants in `column`, which has one for each delete."""
         encoded = column.dictionary_encode()
         instants = tuple(encoded.dictionary.to_pylist())
         if len(instants) == 1:
@@ -51,7 +51,7 @@ class DeleteInstants:
         return min(self.instants)
 
     def column(self, count: int, what: str) -> pa.StringArray:
-        """Return the instant of each of `count` deletes; raise CorruptError if they are invalid."""
+        """Return the instants of `count` deletes; raise CorruptError if the rows are invalid."""
         if self.rows is None:
             return pa.repeat(pa.scalar(self.instants[0]), count)
         try:
@@ -67,7 +67,7 @@ class DeleteInstants:
 
 
 def record_instants(schema_text: str, instants: DeleteInstants) -> str:
-    """Add the instants to the Avro schema of a record; everything else stays byte for byte."""
+    """Add the instants to the Avro schema of a record, leaving its text otherwise unchanged."""
     value: dict[str, object] = {"instants": instants.instants}
     if instants.rows is not None:
         value["rows"] = instants.rows
@@ -76,7 +76,7 @@ def record_instants(schema_text: str, instants: DeleteInstants) -> str:
 
 
 def recorded_instants(schema_text: str, what: str) -> DeleteInstants | None:
-    """Parse the instants in a schema; return None if it has none, like most schemas."""
+    """Parse the instants in a schema; return None if it has none."""
     if INSTANTS_PROPERTY not in schema_text:
         return None
     try:

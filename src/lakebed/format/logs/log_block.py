@@ -1,6 +1,6 @@
 """Blocks of an inline log file, log format version 1.
 
-A file is a sequence of blocks, without a header of its own. Integers are big-endian.
+A file is a sequence of blocks, without a file header. Integers are big-endian.
 
     6   magic "#HUDI#"
     8   length: bytes from the next field to the end of the block
@@ -29,7 +29,7 @@ _INT: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")
 _PREFIX: Final = struct.Struct(">6sq")
 _FRAME_SIZE: Final = 4 + 4 + 4 + 8 + 4 + 8
-"""The smallest `length`: no headers, no content."""
+"""The minimum `length`, without headers and content."""
 
 
 class BlockType(IntEnum):
@@ -37,7 +37,7 @@ class BlockType(IntEnum):
 
     COMMAND = 0
     DELETE = 1
-    CORRUPT = 2  # never on disk; Hudi's readers use it for a damaged span
+    CORRUPT = 2  # never on disk; used by Hudi's readers for a damaged span
     AVRO_DATA = 3
     HFILE_DATA = 4
     PARQUET_DATA = 5
@@ -45,9 +45,9 @@ class BlockType(IntEnum):
 
 
 class HeaderKey(IntEnum):
-    """Keys of a block's headers. The values are stored on disk: do not change them.
+    """Keys of a block's headers.
 
-    The names are stored on disk as well, in the footers of native log files.
+    Values and names are stored on disk, the names in footers of native logs: do not change them.
     """
 
     INSTANT_TIME = 0
@@ -87,7 +87,7 @@ class LogBlock:
 
 @dataclass(frozen=True, slots=True)
 class CorruptSpan:
-    """A part of a log file that is not a complete block, for example after a torn write."""
+    """A part of a log file that is not an intact block, for example after a torn write."""
 
     offset: int
     size_bytes: int
@@ -95,7 +95,7 @@ class CorruptSpan:
 
 
 def encode_block(block: LogBlock) -> bytes:
-    """Encode a block, with headers in the order of their keys."""
+    """Encode a block, with headers sorted by key."""
     head, tail = encode_frame(block.type, block.headers, len(block.content))
     return b"".join((head, block.content, tail))
 
@@ -103,7 +103,7 @@ def encode_block(block: LogBlock) -> bytes:
 def encode_frame(
     kind: BlockType, headers: Mapping[HeaderKey, str], content_length: int
 ) -> tuple[bytes, bytes]:
-    """Encode the bytes before and after a block's content, so that the content can be streamed."""
+    """Encode the bytes before and after a block's content, so that content can be streamed."""
     if kind is BlockType.CORRUPT:
         raise InvalidError("log block: the type CORRUPT is never written")
     entries = b"".join(

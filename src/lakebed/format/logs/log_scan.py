@@ -1,10 +1,10 @@
-"""Finds the blocks of an inline log file without reading their content.
+"""Find the blocks of an inline log file without reading their content.
 
-This takes two short reads per block: its headers, and the length at its end together with the
-headers of the next block. `log_block` documents the bytes. Agrees with Hudi's HoodieLogFileReader:
-a span is damaged where the magic is missing, a length extends past the end, the two lengths differ,
-or neither a magic nor the end of the file follows; it ends at the next magic. A block that is
-intact but unsupported raises an error.
+This takes two short reads per block: one of its headers, and one of the length at its end together
+with the headers of the next block. `log_block` documents the bytes. As in Hudi's
+HoodieLogFileReader, a span is damaged if it lacks the magic, its length extends past the end of the
+file, its two lengths differ, or neither a magic nor the end of the file follows; it extends to the
+next magic. A block that is intact but unsupported raises an error.
 """
 
 import struct
@@ -30,17 +30,17 @@ _PREFIX: Final = struct.Struct(">6sq")
 _HEAD: Final = struct.Struct(">iii")
 _TAIL: Final = struct.Struct(">iq")
 _FRAME_SIZE: Final = 4 + 4 + 4 + 8 + 4 + 8
-"""The smallest `length`: no headers, no content."""
+"""The minimum `length`, without headers and content."""
 _READ_AHEAD: Final = 32 << 10
-"""The size of a read: enough for most schemas, and for a complete small file."""
+"""The minimum size of a read: enough for most schemas, and for a small file."""
 _SEARCH_STEP: Final = 1 << 20
 MAX_HEADER_BYTES: Final = 64 << 20
-"""The longest header value: schemas and record positions are far shorter."""
+"""The maximum size of a header value, far larger than any schema or record positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockSpan:
-    """One intact block and the location of its content; the block is from `offset` to `end`."""
+    """An intact block from `offset` to `end`, and the position of its content."""
 
     type: BlockType
     headers: Mapping[HeaderKey, str]
@@ -56,11 +56,11 @@ class BlockSpan:
 
 
 def scan_blocks(read_range: ReadRange, size: int, what: str) -> Iterator[BlockSpan | CorruptSpan]:
-    """Yield the blocks of a log file of `size` bytes in order, and the damaged spans between them.
+    """Yield the blocks and damaged spans of a log file of `size` bytes, in order.
 
-    `read_range(offset, length)` is only called for bytes inside the file, and never for more than a
-    header and 32 KiB (1 MiB when searching for the next block). Raises CorruptError if it returns
-    fewer bytes than requested: the file has changed.
+    `read_range(offset, length)` is called only for bytes inside the file, and for at most a header
+    and 32 KiB (1 MiB to search for the next block). Raises CorruptError if it returns fewer bytes
+    than requested, because then the file has changed.
     """
     window = _Window(read_range, size, what)
     offset = 0
@@ -75,7 +75,7 @@ def scan_blocks(read_range: ReadRange, size: int, what: str) -> Iterator[BlockSp
 
 
 def iter_blocks(data: bytes, what: str) -> Iterator[LogBlock | CorruptSpan]:
-    """Yield the blocks of a log file that is in memory, with their contents."""
+    """Yield the blocks, with content, and damaged spans of a log file in memory."""
     for found in scan_blocks(lambda at, length: data[at : at + length], len(data), what):
         if isinstance(found, CorruptSpan):
             yield found
@@ -85,9 +85,9 @@ def iter_blocks(data: bytes, what: str) -> Iterator[LogBlock | CorruptSpan]:
 
 
 class _Window:
-    """Bytes of the file by offset, served from the last two reads if possible.
+    """Access to bytes of the file by offset, from the last two reads if possible.
 
-    Two reads are kept, because the headers of a block are parsed after its end was checked.
+    Two reads are kept, because a block's headers are parsed after its end is checked.
     """
 
     def __init__(self, read_range: ReadRange, size: int, what: str) -> None:
@@ -97,13 +97,13 @@ class _Window:
         self.size = size
 
     def get(self, at: int, length: int) -> bytes:
-        """Return `length` bytes, fewer only at the end of the file."""
+        """Return `length` bytes, or fewer at the end of the file."""
         length = min(length, self.size - at)
         start, data = self._holding(at, length, _READ_AHEAD)
         return data[at - start : at - start + length]
 
     def find_magic(self, at: int) -> int:
-        """Return the offset of the next magic from `at` on, or the end of the file."""
+        """Return the offset of the first magic at or after `at`, or the end of the file."""
         while self.size - at >= len(MAGIC):
             start, data = self._holding(at, len(MAGIC), _SEARCH_STEP)
             found = data.find(MAGIC, at - start)
@@ -113,7 +113,7 @@ class _Window:
         return self.size
 
     def _holding(self, at: int, length: int, ahead: int) -> tuple[int, bytes]:
-        """Return a read that contains `length` bytes from `at`, and the offset of that read.
+        """Return the offset and data of a read that contains `length` bytes from `at`.
 
         A new read is at least `ahead` bytes long, unless the file ends.
         """
@@ -132,7 +132,7 @@ class _Window:
 
 
 def _check_frame(window: _Window, offset: int) -> tuple[str, int]:
-    """Return why there is no intact block at `offset`, or an empty string and the block's end."""
+    """Return an empty string and the end of the intact block at `offset`, or why there is none."""
     prefix = window.get(offset, _PREFIX.size)
     left = window.size - offset
     if not prefix.startswith(MAGIC):
@@ -143,12 +143,12 @@ def _check_frame(window: _Window, offset: int) -> tuple[str, int]:
     if not _FRAME_SIZE <= length <= left - _PREFIX.size:
         return f"length {length} does not fit the {left} bytes left", 0
     end = offset + _PREFIX.size + length
-    # The number of footer entries precedes the length, and is read later.
+    # The first field, the number of footer entries, is checked later.
     tail = window.get(end - _TAIL.size, _TAIL.size + len(MAGIC))
     _, total = _TAIL.unpack_from(tail)
     if total - len(MAGIC) != length:
         return f"length {length} at the start, {total - len(MAGIC)} at the end", 0
-    # A remainder shorter than a magic is a torn next block, and does not affect this one.
+    # A shorter remainder is a torn next block, which does not affect this one.
     if window.size - end >= len(MAGIC) and not tail.endswith(MAGIC):
         return "no magic follows the block", 0
     return "", end
@@ -176,7 +176,7 @@ def _parse_headers(cursor: "_Cursor", count: int) -> dict[HeaderKey, str]:
     if count < 0:
         raise CorruptError(f"{cursor.name}: {count} header entries")
     headers: dict[HeaderKey, str] = {}
-    for _ in range(count):  # each takes bytes, so a count that is too large runs into the end
+    for _ in range(count):  # each consumes bytes, so a count that is too large reaches the end
         key = cursor.int32()
         length = cursor.int32()
         if key not in HeaderKey.__members__.values():
@@ -197,7 +197,7 @@ def _parse_headers(cursor: "_Cursor", count: int) -> dict[HeaderKey, str]:
 
 
 class _Cursor:
-    """Steps through the fields of one block, never past its end."""
+    """Reads successive fields of one block, never past its end."""
 
     def __init__(self, window: _Window, at: int, end: int, name: str) -> None:
         self._window = window
@@ -206,7 +206,7 @@ class _Cursor:
         self.name = name
 
     def skip(self, size: int) -> int:
-        """Skip `size` bytes and return where they start."""
+        """Skip `size` bytes and return their start."""
         if not 0 <= size <= self.end - self.at:
             raise CorruptError(
                 f"{self.name}: expected {size} bytes, the block has {self.end - self.at} left"

@@ -2,7 +2,7 @@
 
     hudi.log.format.metadata    JSON of strings: {"VERSION": "2", "INSTANT_TIME": ..., "SCHEMA": ...},
                                 names as in HeaderKey; read by Hudi's code
-    hudi.log.format.<NAME>      one entry per name; a form that Hudi tried and abandoned
+    hudi.log.format.<NAME>      one entry per name; a form that Hudi has abandoned
     hudi.log.format_version     the form of the RFC: lower case, without the schema
     hudi.log.instant_time ...
     hudi.log.block_type         parquet_data, delete, cdc or command
@@ -45,7 +45,7 @@ _COMMAND: Final = (HeaderKey.COMMAND_BLOCK_TYPE, HeaderKey.TARGET_INSTANT_TIME)
 
 
 class FooterKind(StrEnum):
-    """The content, as a native log's footer states it. Stored on disk: do not change the values."""
+    """The content that a native log's footer states. Stored on disk: do not change the values."""
 
     PARQUET_DATA = "parquet_data"
     DELETE = "delete"
@@ -58,16 +58,16 @@ FOOTER_KINDS: Final[Mapping[LogKind, FooterKind]] = {
     LogKind.DELETES: FooterKind.DELETE,
     LogKind.CDC: FooterKind.CDC,
 }
-"""The kind that matches a native file's name; a command has no name of its own."""
+"""The kind of a native file by its name; no name stands for a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFooter:
     """The footer of one native log file.
 
-    `headers` hold all other entries than the instant and the schema. `kind` is None if only the
-    file's name states it, as in Hudi's own files; `instant` is None if only the name has it;
-    `is_ordered` is None if the footer does not state it. A delete file has the table's schema.
+    `headers` are the entries other than the instant and the schema. `kind` and `instant` are None
+    if only the file's name states them; `is_ordered` is None if the footer does not state it. The
+    schema of a delete file is the table's.
     """
 
     kind: FooterKind | None
@@ -79,12 +79,12 @@ class LogFooter:
 
     @property
     def is_partial(self) -> bool:
-        """Return whether the rows hold only the columns that changed."""
+        """Return whether the rows contain only the columns that changed."""
         return self.headers.get(HeaderKey.IS_PARTIAL, "").lower() == "true"
 
 
 def encode_log_footer(footer: LogFooter) -> dict[str, str]:
-    """Return the entries of the Parquet footer, in both forms.
+    """Return the entries of the Parquet footer, in the first and third form.
 
     >>> encode_log_footer(LogFooter(FooterKind.DELETE, "1"))["hudi.log.format.metadata"]
     '{"VERSION":"2","INSTANT_TIME":"1"}'
@@ -93,7 +93,7 @@ def encode_log_footer(footer: LogFooter) -> dict[str, str]:
         raise InvalidError("native log footer: expected a kind, found none")
     if doubled := _NAMED & footer.headers.keys():
         raise InvalidError(
-            f"native log footer: {_names(doubled)} stands in a field of its own, not in headers"
+            f"native log footer: {_names(doubled)} must be given as a field, not in headers"
         )
     if missing := _missing_of_command(footer.kind, footer.headers):
         raise InvalidError(f"native log footer of a command: expected {missing}")
@@ -115,14 +115,14 @@ def encode_log_footer(footer: LogFooter) -> dict[str, str]:
 
 
 def parse_log_footer(metadata: Mapping[str, str], what: str) -> LogFooter | None:
-    """Parse the key-value metadata of a Parquet file; return None if it holds no log footer.
+    """Parse the key-value metadata of a Parquet file; return None if it has no log footer.
 
-    If the kind is not stored, it is derived from the header of a command, otherwise it is None.
+    A kind that is not stored is None, except for a command, which its headers reveal.
     """
     forms = [form for form in (_json(metadata, what), _entries(metadata), _seed(metadata)) if form]
     if not forms:
         return None
-    # Check every form: a newer writer may have kept an older form for older readers.
+    # Check the version of every form: a newer writer may also write an older form.
     versions = [_parse_version(form.get(_VERSION), what) for form in forms]
     named = forms[0]
     headers = {key: named[key.name] for key in HeaderKey if key.name in named}
@@ -143,10 +143,7 @@ def parse_log_footer(metadata: Mapping[str, str], what: str) -> LogFooter | None
 
 
 def _json(metadata: Mapping[str, str], what: str) -> dict[str, str]:
-    """Return the entries of the JSON form.
-
-    Scalars become strings, as Jackson reads them for Hudi.
-    """
+    """Return the entries of the JSON form, with scalars as strings, as Hudi reads them."""
     text = metadata.get(FOOTER_JSON)
     if text is None:
         return {}
@@ -205,7 +202,7 @@ def _parse_kind(
 ) -> FooterKind | None:
     word = metadata.get(_SEED_KIND)
     if word is None:
-        # A rollback must not be read as a data file without rows: it would be lost.
+        # If a rollback were read as a data file without rows, it would have no effect.
         return FooterKind.COMMAND if HeaderKey.COMMAND_BLOCK_TYPE in headers else None
     try:
         return FooterKind(word)
@@ -223,7 +220,7 @@ def _missing_of_command(kind: FooterKind | None, headers: Mapping[HeaderKey, str
 
 
 def _check_text(text: str, name: str, what: str) -> str:
-    """Raise CorruptError for an unpaired surrogate, which JSON can express and UTF-8 cannot."""
+    """Raise CorruptError for an unpaired surrogate, which JSON allows and UTF-8 does not."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -1,8 +1,7 @@
-"""The marker of a sorted block: `"hudi.is_ordered": true` on the top record of its schema.
+"""The marker of a sorted block: `"hudi.is_ordered": true` in the record schema in its header.
 
-An unknown header in an inline block would make other readers fail, but Avro lets a schema carry
-properties, and Hudi and hudi-rs ignore this one. Parquet files have the marker in their footer
-(`footer.FOOTER_IS_ORDERED`).
+Other readers fail on an unknown header of an inline block, but Hudi and hudi-rs ignore an unknown
+property of a schema. Parquet files have the marker in their footer (`footer.FOOTER_IS_ORDERED`).
 """
 
 import json
@@ -14,7 +13,7 @@ ORDER_PROPERTY: Final = "hudi.is_ordered"
 
 
 def mark_ordered(schema_text: str, what: str = "schema") -> str:
-    """Add the marker to the Avro schema of a record; everything else stays byte for byte.
+    """Add the marker to the Avro schema of a record, leaving its text otherwise unchanged.
 
     >>> mark_ordered('{"type": "record", "name": "r", "fields": []}')
     '{"type": "record", "name": "r", "fields": [],"hudi.is_ordered":true}'
@@ -28,7 +27,7 @@ def mark_ordered(schema_text: str, what: str = "schema") -> str:
 
 
 def is_marked_ordered(schema_text: str, what: str = "schema") -> bool:
-    """Return whether the schema carries the marker, with JSON's `true` as its value."""
+    """Return whether the schema has the marker, with the JSON value `true`."""
     return _parse(schema_text, what).get(ORDER_PROPERTY) is True
 
 

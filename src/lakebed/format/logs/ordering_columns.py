@@ -1,4 +1,4 @@
-"""Ordering values of deletes as Arrow columns: which branch of the union holds which type.
+"""Convert ordering values of deletes between Arrow columns and the branches of the union.
 
     boolean        boolean          float32   float
     int8 to int32  int              float64   double
@@ -6,9 +6,9 @@
     int64          long             string    string
     timestamp      long, its unit   decimal   decimal(30,15)
 
-Hudi 1.2.0 writes these branches from Spark, and can compare no others with its rows: for the date
-and timestamp branches it raises a ClassCastException. (Hudi cannot write a date that is the only
-ordering value, and writes a date among several as a local date; it reads an int in both cases.)
+Hudi 1.2.0 writes these branches from Spark, and cannot compare others with its rows: the date and
+timestamp branches cause a ClassCastException. (Hudi fails to write a date that is the only ordering
+value, and writes a date among several as a local date; it reads an int in both cases.)
 """
 
 from typing import Final
@@ -42,11 +42,11 @@ _WRITTEN: Final = {
     OrderingKind.STRING: pa.string(),
     OrderingKind.DECIMAL: pa.decimal128(38, 15),
 }
-"""The types of the branches that are written."""
+"""The types of the branches that Lakebed writes."""
 
 
 def ordering_kind(kind: pa.DataType) -> OrderingKind:
-    """Return the branch that holds values of an Arrow type; raise SchemaError if there is none."""
+    """Return the branch for values of an Arrow type; raise SchemaError if there is none."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     if pa.types.is_signed_integer(kind):
@@ -63,9 +63,9 @@ def ordering_kind(kind: pa.DataType) -> OrderingKind:
 
 
 def ordering_values(values: pa.Array) -> tuple[OrderingKind, pa.Array]:
-    """Return the branch that holds the values of a column, and the values in its type.
+    """Return the branch for the values of a column, and the values in the type of the branch.
 
-    Raises ArrowInvalid if a decimal has more digits than the branch holds.
+    Raises ArrowInvalid if a decimal has more digits than the branch allows.
     """
     kind = ordering_kind(values.type)
     if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
@@ -74,12 +74,12 @@ def ordering_values(values: pa.Array) -> tuple[OrderingKind, pa.Array]:
 
 
 def takes_int(kind: pa.DataType) -> bool:
-    """Return whether a type is stored as `int`: only then can an int in an array be a value."""
+    """Return whether values of a type are stored in the branch `int`."""
     return ordering_kind(kind) is OrderingKind.INT
 
 
 def fit_ordering(values: pa.Array, kind: OrderingKind, wanted: pa.DataType) -> pa.Array | None:
-    """Return the values of a branch in a column's type; None if the branch has another type.
+    """Return the values of a branch as a column of type `wanted`; None if they have another type.
 
     The column may have been widened since the write. Raises ArrowInvalid if a value does not fit.
     """
@@ -98,7 +98,7 @@ def fit_ordering(values: pa.Array, kind: OrderingKind, wanted: pa.DataType) -> p
 
 def _fit_moments(values: pa.Array, kind: OrderingKind, wanted: pa.DataType) -> pa.Array:
     if kind is OrderingKind.LONG and wanted.unit == "ms":
-        # Hudi's own guess: up to the year 2286 it is milliseconds, beyond that microseconds.
+        # Hudi guesses the unit: values up to the year 2286 are milliseconds, others microseconds.
         millis = pc.less_equal(values, _LAST_MILLIS)
         values = pc.if_else(millis, values, pc.divide(values, 1000))
         return values.view(wanted)

@@ -1,1 +1,1 @@
-"""Names and keys: data files, instants, record keys, partition paths, bucket hashes."""
+"""Names and keys: data files, instants, record keys, partition paths and bucket hashes."""

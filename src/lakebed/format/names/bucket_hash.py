@@ -4,13 +4,14 @@
     H(vs)   x = 31*x + h(v) over the values v, from 1                Java List.hashCode
     bucket  (H(vs) & 0x7fffffff) % n                                 all in 32 bits
 
-The values `vs` are cut out of the record key's STRING, as `KeyGenUtils.extractRecordKeysByFields`
-of Hudi 1.2.0 does it. A key without both `,` and `:` is hashed as it is; so a COMPLEX key of one
-field hashes `id:k0` with its name, but `id:a,b` hashes `a,b`. Otherwise the values of the hash
-fields are hashed, in the order of the KEY's fields; `__null__` and `__empty__` hash as 0. Values
-that hold a `,` and later a `:` are cut in the wrong place by Hudi, and also here.
+The values `vs` are extracted from the record key's STRING, as in
+`KeyGenUtils.extractRecordKeysByFields` of Hudi 1.2.0. A key that lacks `,` or `:` is hashed as a
+whole, so a COMPLEX key of one field is hashed with its name (`id:k0`), but `id:a,b` is hashed as
+`a,b`. Otherwise the values of the hash fields are hashed, in the order of the KEY's fields;
+`__null__` and `__empty__` hash as 0. Hudi splits values that contain a `,` and later a `:` in the
+wrong place, and so does this module.
 
-Hudi 1.2.0 loops forever on some keys, such as `id:1,ts:10:30` hashed by `id`; for those the correct
+On some keys, such as `id:1,ts:10:30` hashed by `id`, Hudi 1.2.0 loops forever; here, their correct
 values are hashed.
 """
 
@@ -29,8 +30,8 @@ from lakebed.format.compiled import is_worth_kernel
 from lakebed.format.names import kernel
 from lakebed.format.names.record_key import EMPTY_PART, NULL_PART
 
-# The kernel saves about 3 ns per byte. Below this many bytes numpy finishes before numba is
-# imported, which takes 1.8 s; once numba is imported, only tiny inputs stay with numpy.
+# The kernel saves about 3 ns per byte, and importing numba takes 1.8 s: below this many bytes,
+# numpy is faster. Once numba is imported, numpy is faster only for tiny inputs.
 KERNEL_MIN_BYTES = 1 << 29
 WARM_KERNEL_MIN_BYTES = 1 << 20
 MAX_BUCKETS = 100_000_000  # eight digits of a file id
@@ -61,8 +62,8 @@ def key_buckets(
 ) -> Hashes:
     """Return the bucket of every record key, exactly as Hudi computes it from the key's string.
 
-    `texts` are the key's parts by field, if the caller has them; otherwise they are cut out of the
-    keys again. Keys that Hudi cuts in an unexpected place cost Python time per distinct key.
+    `texts` are the key's parts by field; if None, they are extracted from the keys. Keys that Hudi
+    splits in an unexpected place cost Python time per distinct key.
     """
     parts = texts
     if composite and len(fields) > 1 and texts is None:
@@ -93,7 +94,7 @@ def hash_field_texts(
 ) -> list[pa.StringArray]:
     """Return the strings to hash, for keys that Hudi splits where their parts were joined.
 
-    `key_buckets` handles the others.
+    `key_buckets` handles other keys separately.
     """
     wanted = [field for field in fields if _is_hashed(field, hash_fields)]
     if not composite or not wanted:
@@ -107,10 +108,10 @@ def hash_field_texts(
 
 
 def split_composite_keys(keys: pa.StringArray, fields: Sequence[str]) -> dict[str, pa.StringArray]:
-    """Cut composite keys into their parts; null for a key that does not have these fields.
+    """Split composite keys into their parts, which are null for a key with other fields.
 
-    `__null__` and `__empty__` are not replaced. A value that contains `,field:` of the next field
-    is cut too early, because the string is ambiguous.
+    `__null__` and `__empty__` are not replaced. A value that contains `,field:` with the name of
+    the next field is split too early, because the string is ambiguous.
     """
     pattern = ",".join(f"{re.escape(field)}:(?P<p{i}>.*?)" for i, field in enumerate(fields))
     parts = pc.extract_regex(keys, f"(?s)^{pattern}$")
@@ -118,7 +119,7 @@ def split_composite_keys(keys: pa.StringArray, fields: Sequence[str]) -> dict[st
 
 
 def extract_key_values(key: str, hash_fields: Sequence[str]) -> list[str | None]:
-    """Cut one key as `KeyGenUtils.extractRecordKeysByFields` does.
+    """Extract the values of a key like `KeyGenUtils.extractRecordKeysByFields`.
 
     A value extends to the last `,` before the first `:` that has a `,` between it and the value's
     own `:`. If no value is found, the result is the whole key.
@@ -155,9 +156,9 @@ def list_hashes(texts: Sequence[Texts]) -> Hashes:
 
 
 def fold_numpy(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], hashes: Hashes) -> None:
-    """Compute in numpy the same hashes as the kernel, for small inputs.
+    """Compute the same hashes as the kernel, in numpy.
 
-    31 is odd, so it has an inverse modulo 2**32: with P the running sum of `unit * 31**-i`, the
+    31 is odd, so it has an inverse modulo 2**32. With P the running sum of `unit * 31**-i`, the
     hash of the units [a, b) is `(P[b] - P[a]) * 31**(b - 1)`.
     """
     rows = len(hashes)
@@ -178,7 +179,7 @@ def fold_numpy(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], hash
 
 
 def new_bucket_file_id(bucket: int, uuid: str) -> str:
-    """Return the id of a new file group of `bucket`: its number replaces the start of a UUID.
+    """Return the id of a new file group of `bucket`: a UUID that starts with the bucket's number.
 
     >>> new_bucket_file_id(3, "01234567-ddab-4ae2-99e3-d6143d5759e1")
     '00000003-ddab-4ae2-99e3-d6143d5759e1-0'
@@ -203,7 +204,7 @@ def bucket_of_file_id(file_id: str) -> int | None:
 
 
 def warm_up() -> None:
-    """Load the kernel and call it once, before a process forks into workers."""
+    """Load and call the kernel, so that processes forked later have it."""
     kernel.load_fold()(*_flatten(pa.array(["é"])), np.ones(1, dtype=np.int32))
 
 
@@ -237,7 +238,7 @@ def _odd_keys(
     composite: bool,
     texts: Mapping[str, pa.StringArray] | None,
 ) -> pa.BooleanArray:
-    """Return for each key whether Hudi may split it elsewhere than where its parts were joined."""
+    """Return for each key whether Hudi may split it in another place than where it was joined."""
     wanted = [field for field in fields if _is_hashed(field, hash_fields)]
     strange = any("," in field or ":" in field for field in fields)
     if strange or not composite or not wanted:
@@ -260,7 +261,7 @@ def _odd_keys(
 
 
 def _holds_comma(texts: pa.StringArray) -> bool:
-    """Return whether any string holds a comma: one pass over the bytes, enough for most columns."""
+    """Return whether any string contains a comma."""
     data, _ = _flatten(texts)
     return bool((data == ord(",")).any())
 
@@ -270,10 +271,7 @@ def _all_false(rows: int) -> pa.BooleanArray:
 
 
 def _last_comma_before_next_field(key: str, own: int) -> int | None:
-    """Return the position of the `,` that ends the value whose `:` is at `own`.
-
-    None for the last value.
-    """
+    """Return the position of the `,` that ends the value whose `:` is at `own`, or None."""
     colon = key.find(":", own + 1)
     while colon >= 0:
         comma = key.rfind(",", own, colon)
@@ -295,7 +293,7 @@ def _python_hash(values: Sequence[str | None]) -> int:
 
 
 def _flatten(text: Texts) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Return the bytes and len + 1 offsets of a column, nulls as empty strings."""
+    """Return the bytes and the len + 1 offsets of a column, with nulls as empty strings."""
     if not (pa.types.is_string(text.type) or pa.types.is_large_string(text.type)):
         raise InvalidError(f"bucket hash: expected strings, found {text.type}")
     if text.null_count:
@@ -311,14 +309,14 @@ def _flatten(text: Texts) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 def _utf16(
     data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
-    """Decode UTF-8 into UTF-16 units, and byte offsets into unit offsets."""
+    """Convert UTF-8 to UTF-16 units, and byte offsets to unit offsets."""
     if not len(data) or data.max() < 0x80:
         return ends, data.astype(np.uint32)
     try:
         units = np.frombuffer(data.tobytes().decode().encode("utf-16-le"), dtype="<u2")
     except UnicodeDecodeError as error:
         raise InvalidError(f"bucket hash: expected UTF-8 strings, found {error}") from error
-    # A character is one unit, or two if its UTF-8 form has four bytes.
+    # A character has one unit, or two if its UTF-8 form has four bytes.
     count = ((data & 0xC0) != 0x80).astype(np.int64) + (data >= 0xF0)
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
     return before[ends], units.astype(np.uint32)

@@ -44,7 +44,7 @@ Values = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class HashingNode:
-    """One bucket: the largest hash that it owns, and the prefix of its file id."""
+    """One bucket: the greatest hash that it owns, and the prefix of its file id."""
 
     value: int
     file_id_prefix: str
@@ -59,7 +59,7 @@ class HashingNode:
 class HashingMetadata:
     """The ring of one partition as of one instant.
 
-    `num_buckets` is the number of buckets that the ring started with, even after it was resized.
+    `num_buckets` is the initial number of buckets, even after the ring was resized.
     """
 
     partition: str
@@ -70,7 +70,7 @@ class HashingMetadata:
 
     @classmethod
     def first(cls, partition: str, buckets: int) -> Self:
-        """Return the ring with which every writer starts a partition of `buckets` buckets.
+        """Return the first ring of a partition with `buckets` buckets, the same for every writer.
 
         >>> HashingMetadata.first("p0", 4).nodes[0].file_id
         'a1ba364b-fbde-3906-b865-53e4c35f3556-0'
@@ -146,8 +146,8 @@ def key_hashes(
 ) -> npt.NDArray[np.int32]:
     """Return the ring position of every record key, as Hudi computes it from the key's string.
 
-    `texts` are the key's parts by field, if the caller has them; otherwise they are cut out of the
-    keys again. Keys that Hudi may cut elsewhere cost Python time per distinct key.
+    `texts` are the key's parts by field; if None, they are extracted from the keys. Keys that Hudi
+    may split in another place cost Python time per distinct key.
     """
     hashed, odd = _hashed_texts(keys, fields, hash_fields, composite, texts)
     hashes = xxh32(hashed)
@@ -170,7 +170,7 @@ def xxh32(texts: pa.StringArray) -> npt.NDArray[np.uint32]:
     >>> f"{xxh32(pa.array(['']))[0]:08x}"
     '02cc5d05'
     """
-    # Hash in pieces that fit into the processor's cache.
+    # A piece fits into the processor's cache.
     pieces = [_xxh32(texts.slice(at, _PIECE)) for at in range(0, len(texts), _PIECE)]
     return np.concatenate(pieces) if pieces else np.empty(0, np.uint32)
 
@@ -180,7 +180,7 @@ def _xxh32(texts: pa.StringArray) -> npt.NDArray[np.uint32]:
     data, starts, sizes = _flatten(texts)
     words: npt.NDArray[np.uint32] = np.ndarray((len(data) - 3,), "<u4", data, strides=(1,))
     hashes = np.full(len(sizes), _P5, np.uint32)
-    # Sort long strings first, so that the strings that continue are always at the front.
+    # Longest strings first: those with further stripes are then always in front.
     order = np.argsort(-sizes, kind="stable")
     stripes = sizes[order] >> 4
     longest = int(stripes[0])
@@ -217,7 +217,7 @@ def _xxh32(texts: pa.StringArray) -> npt.NDArray[np.uint32]:
 
 
 _PRIMES = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1], np.uint32)
-# Arrays of one element, because numpy warns when scalars wrap around.
+# Arrays of one element, because numpy warns when scalars overflow.
 _P1, _P2, _P3, _P4, _P5 = _PRIMES[:1], _PRIMES[1:2], _PRIMES[2:3], _PRIMES[3:4], _PRIMES[4:]
 
 
@@ -226,7 +226,7 @@ def _rotated(values: npt.NDArray[np.uint32], by: int) -> npt.NDArray[np.uint32]:
 
 
 def _flatten(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint8], Values, Values]:
-    """Return the bytes, padded to allow reads past the end, and each string's start and size."""
+    """Return the bytes, with padding for reads past the end, and each string's start and size."""
     text = texts.fill_null("").cast(pa.large_string())
     _, offset_bytes, data_bytes = text.buffers()
     offsets = np.frombuffer(offset_bytes, np.int64)[text.offset : text.offset + len(text) + 1]
@@ -243,7 +243,7 @@ def _hashed_texts(
     composite: bool,
     texts: Mapping[str, pa.StringArray] | None,
 ) -> tuple[pa.StringArray, pa.BooleanArray]:
-    """Return the strings to hash, and whether Hudi may split a key elsewhere than at its joints."""
+    """Return the strings to hash, and whether Hudi may split a key in an unexpected place."""
     strange = any("," in field or ":" in field for field in fields)
     if strange or not composite or len(fields) == 1:
         cut = pc.match_substring(keys, ",")
@@ -253,7 +253,7 @@ def _hashed_texts(
     wanted = [field for field in fields if every or field in hash_fields]
     odd = pc.is_null(keys)
     for field in fields:
-        # Among parts that were cut again, a null means that the key does not have these fields.
+        # In extracted parts, a null means that the key has other fields.
         odd = pc.or_(
             odd, pc.fill_null(pc.match_substring_regex(parts[field], "(?s),.*:"), texts is None)
         )

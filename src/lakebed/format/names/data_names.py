@@ -6,12 +6,12 @@
 
     file_id    no `_`, `.` or `/`            token      <partition>-<stage>-<attempt>
     instant    14 to 20 digits               version    decimal, no leading zero
-    group      a column group: no `_`, `.` or `/`, and not digits only (a version is)
+    group      a column group: no `_`, `.` or `/`, and not digits only (unlike a version)
     kind       log | deletes | cdc           extension  lower-case letters and digits
 
-The three never overlap: an inline name begins with a dot, a native name holds two dots
-and a base name one. Agrees with Hudi's FileNameParser and FSUtils.LOG_FILE_PATTERN; the
-column group is RFC-80's, which no released Hudi reads.
+The forms do not overlap: an inline name begins with a dot, a native name contains two dots and a
+base name one. Agrees with Hudi's FileNameParser and FSUtils.LOG_FILE_PATTERN. The column group is
+that of RFC-80, which no released version of Hudi implements.
 """
 
 import re
@@ -29,11 +29,11 @@ _VERSION_SHAPE: Final = r"0|[1-9][0-9]{0,8}"
 _EXTENSION_SHAPE: Final = r"[a-z0-9]+"
 
 BASE_EXTENSIONS: Final = frozenset({"parquet", "orc", "hfile", "lance"})
-"""The extensions of base files; Hudi ignores files with any other."""
+"""The extensions of base files; Hudi ignores files with other extensions."""
 
 
 class LogKind(StrEnum):
-    """The content of a native log file. The values are stored on disk: do not change them."""
+    """The content of a native log file. Stored on disk: do not change the values."""
 
     LOG = "log"
     DELETES = "deletes"
@@ -41,10 +41,10 @@ class LogKind(StrEnum):
 
 
 TOMBSTONE_VERSION: Final = 0
-"""The version of a log that keeps deletes beside a base file, in `lsm_tree` tables.
+"""The version of a log that stores deletes beside a base file, in `lsm_tree` tables.
 
-Versions of all other logs, including Hudi's, start at 1, so this log is the first of its instant to
-be replayed.
+All other logs, including Hudi's, have versions from 1 on, so this log is replayed first among those
+of its instant.
 """
 
 _KIND_ORDER: Final = {LogKind.LOG: 0, LogKind.DELETES: 1, LogKind.CDC: 2}
@@ -52,9 +52,9 @@ _KIND_ORDER: Final = {LogKind.LOG: 0, LogKind.DELETES: 1, LogKind.CDC: 2}
 
 @dataclass(frozen=True, slots=True)
 class WriteToken:
-    """The task that wrote a file: `<partition>-<stage>-<attempt>`.
+    """The task attempt that wrote a file: `<partition>-<stage>-<attempt>`.
 
-    File names hold a token as a string: Hudi orders log files by that string, not by the numbers.
+    Parsed file names keep the token as a string, because Hudi sorts log files by that string.
 
     >>> WriteToken(2, 61, 78).encode()
     '2-61-78'
@@ -70,13 +70,13 @@ class WriteToken:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse `text`, or raise FileNameError. Leading zeros are dropped."""
+        """Parse a token, dropping leading zeros; raise FileNameError if it is invalid."""
         if not re.fullmatch(r"[0-9]{1,18}-[0-9]{1,18}-[0-9]{1,18}", text):
             raise FileNameError(f"write token {text!r}: expected <partition>-<stage>-<attempt>")
         return cls(*map(int, text.split("-")))
 
     def encode(self) -> str:
-        """Return the token as it is in a file name."""
+        """Return the token as a string."""
         return f"{self.partition}-{self.stage}-{self.attempt}"
 
 
@@ -171,8 +171,8 @@ class InlineLogName:
 class NativeLogName:
     """Name of a native log file: `<file_id>_<token>_<instant>[_<group>]_<version>.<kind>.<ext>`.
 
-    Any extension is accepted: Hudi treats such a file as a log because of its name, so a file that
-    cannot be read must be rejected when it is opened, not ignored here.
+    Any extension is accepted: to Hudi, the name makes the file a log, so one that cannot be read
+    must be rejected when it is opened, instead of being ignored here.
 
     >>> NativeLogName.parse("f1-0_0-1-2_20261115060920861_1.deletes.parquet").kind
     <LogKind.DELETES: 'deletes'>
@@ -226,8 +226,8 @@ DataName = BaseFileName | InlineLogName | NativeLogName
 def parse_data_name(name: str) -> DataName | None:
     """Parse the name of a data file; return None for any other file in a partition folder.
 
-    Not data files: partition metadata, `.crc` sidecars, temporary files, and names that Hudi does
-    not treat as data files either.
+    Other files are partition metadata, `.crc` sidecars, temporary files, and files with names that
+    Hudi does not recognize.
     """
     if _NATIVE.fullmatch(name):
         return NativeLogName.parse(name)
@@ -242,7 +242,7 @@ def replay_key(name: LogName) -> tuple[str, int, str, int]:
     """Return the sort key of the log files of a file slice: instant, version, token, kind.
 
     Deletes come after the data of the same write. Agrees with Hudi's LogFileComparator, which uses
-    the requested instant and not the completion time.
+    the requested instant, not the completion time.
     """
     if isinstance(name, NativeLogName):
         return name.instant, name.version, name.write_token, _KIND_ORDER[name.kind]
@@ -269,7 +269,7 @@ def _group(match: re.Match[str]) -> str:
 
 
 def _check_parts(name: DataName, file_id: str, token: str, instant: str, group: str) -> None:
-    """Raise FileNameError if the encoded name would not be parsed into the same parts."""
+    """Raise InvalidError if parsing the encoded name would return other parts."""
     if not re.fullmatch(_WORD_SHAPE, file_id):
         raise InvalidError(f"{name}: expected a file id without '_', '.' or '/'")
     if not re.fullmatch(_TOKEN_SHAPE, token):

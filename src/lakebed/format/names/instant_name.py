@@ -4,10 +4,10 @@
     in flight   <T>.<action>.inflight, but <T>.inflight for the action commit
     completed   <T>_<C>.<action>, in layout 1 <T>.<action>
 
-T is the time at which the action was requested, C the time at which it completed; layout 1 (table
-versions up to 6) does not store C, and T is used instead. Three actions have another name once they
-are completed: compaction becomes commit, logcompaction deltacommit, and clustering replacecommit.
-Agrees with Hudi's InstantFileNameGeneratorV1 and V2.
+T is the time at which the action was requested, C the time at which it completed. Layout 1 (table
+versions up to 6) does not store C; T is used instead. On completion, three actions change their
+name: compaction becomes commit, logcompaction deltacommit, and clustering replacecommit. Agrees
+with Hudi's InstantFileNameGeneratorV1 and V2.
 """
 
 import re
@@ -24,7 +24,7 @@ LAYOUT_2: Final = 2
 
 
 class Action(StrEnum):
-    """The action of an instant. The values are stored on disk: do not change them."""
+    """The action of an instant. Stored on disk: do not change the values."""
 
     COMMIT = "commit"
     DELTACOMMIT = "deltacommit"
@@ -45,7 +45,7 @@ class Action(StrEnum):
 
 
 class State(StrEnum):
-    """The state of an instant. The values are stored in cleaner plans: do not change them."""
+    """The state of an instant. Stored in cleaner plans: do not change the values."""
 
     REQUESTED = "REQUESTED"
     INFLIGHT = "INFLIGHT"
@@ -72,7 +72,7 @@ _COMPLETED_SHAPE: Final = {LAYOUT_1: "<T>.<action>", LAYOUT_2: "<T>_<C>.<action>
 class InstantName:
     """Name of one file of the timeline; `completion` is None unless the instant is completed.
 
-    In layout 1 the completion time is the requested time.
+    In layout 1, the completion time is the requested time.
 
     >>> InstantName.parse("20240101000000001.inflight")
     InstantName(requested='20240101000000001', action=<Action.COMMIT: 'commit'>, state=<State.INFLIGHT: 'INFLIGHT'>, completion=None, layout=2)
@@ -101,10 +101,10 @@ class InstantName:
     def parse(cls, name: str, layout: int = LAYOUT_2) -> Self | None:
         """Parse `name`.
 
-        Return None for a file that is not an instant (hidden, `history`, temporary).
+        Returns None for a file that is not an instant (hidden, `history`, temporary).
 
-        Raises FileNameError for a name that starts like an instant but continues differently: if it
-        were ignored, reads could return rows that do not exist, or miss rows.
+        Raises FileNameError for a name that starts like that of an instant but is invalid: ignoring
+        an instant could make reads return wrong rows.
         """
         match = _LOOKS_LIKE.fullmatch(name)
         if match is None or name.endswith(_TEMPORARY) or _UNFINISHED.fullmatch(name):
@@ -113,7 +113,7 @@ class InstantName:
             return cls._parse_completed(name, match, layout)
         word, _, suffix = match["rest"].rpartition(".")
         if suffix == "inflight":
-            # Hudi's oldest pending files had no action in their name, and commit kept that.
+            # Pending files of a commit have no action in their name.
             action = _parse_action(name, word, layout) if word else Action.COMMIT
             if word == Action.COMMIT:
                 raise FileNameError(

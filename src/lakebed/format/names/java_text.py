@@ -1,4 +1,4 @@
-"""Column values as Java strings, for keys and folders that must match what a JVM writes.
+"""Format column values as Java strings, for keys and folders that must equal Hudi's.
 
 `column_text` formats a column as Hudi's upsert does (`HoodieAvroUtils.getNestedFieldValAsString` on
 the Avro form of a row):
@@ -10,10 +10,10 @@ the Avro form of a row):
     boolean, string        true or false, the string itself
     binary                 two lower-case hex digits per byte
 
-Floats are formatted as by JDK 8 to 18, which is not the shortest string that reads back (JDK 19
-changed that): 4.9E-324 where 5E-324 would do, 6.1098727269992094E-151 where 16 digits would. The
-digits come from the algorithm of Steele and White, with three quirks of the JDK's `FloatingDecimal`
-that are reproduced here:
+Floats are formatted as by JDK 8 to 18, which (unlike JDK 19) does not always choose the shortest
+string for a value: 4.9E-324 instead of 5E-324, 6.1098727269992094E-151 instead of 16 digits. The
+digits come from the algorithm of Steele and White, with three quirks of the JDK's
+`FloatingDecimal`:
 
 * the distance to the neighbour below a power of two counts as half, on both sides;
 * in exponent form two digits are generated before the stop rule is applied;
@@ -32,8 +32,8 @@ import pyarrow.compute as pc
 
 from lakebed.errors import KeyValueError, SchemaError
 
-# The number of bits of 5**i as the JDK counts them: none for 5**0. Beyond the table it assumes
-# three per power.
+# The number of bits of 5**i, where the JDK counts none for 5**0. Beyond this table, it assumes #
+# three bits per power.
 _FIVE_BITS = [0] + [(5**i).bit_length() for i in range(1, 27)]
 _FRACTION_BITS = 52
 _SMALL_EXPONENTS = range(-21, 63)
@@ -51,7 +51,7 @@ def double_text(value: float) -> str:
 
 
 def float_text(value: float) -> str:
-    """Format a 32-bit float like `Float.toString`; `value` must be exact in 32 bits.
+    """Format a 32-bit float like `Float.toString`; `value` must fit 32 bits exactly.
 
     >>> float_text(0.10000000149011612)
     '0.1'
@@ -62,7 +62,7 @@ def float_text(value: float) -> str:
 
 
 def spell_distinct(column: pa.Array, spell: Callable[..., str | None]) -> pa.StringArray:
-    """Convert every value to a string, calling `spell` once per distinct value; null stays null."""
+    """Return every value as a string, calling `spell` once per distinct value; null stays null."""
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
     values = encoded.dictionary.to_pylist()
     texts = [None if value is None else spell(value) for value in values]
@@ -70,16 +70,16 @@ def spell_distinct(column: pa.Array, spell: Callable[..., str | None]) -> pa.Str
 
 
 def column_text(column: pa.Array, field: str) -> pa.StringArray:
-    """Format every value of the column `field` as Hudi's upsert does; null stays null.
+    """Return every value of the column `field`, formatted as by Hudi's upsert; null stays null.
 
-    Raises SchemaError for a type that Hudi accepts neither as key nor as partition: lists, structs,
-    maps, times, durations.
+    Raises SchemaError for types that Hudi accepts neither in keys nor in partitions: lists,
+    structs, maps, times and durations.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
         return column_text(column.dictionary, field).take(column.indices)
     if pa.types.is_float64(kind):
-        # Compare by bits: -0.0 and 0.0 are two keys, although Arrow considers them equal.
+        # Compare bits: -0.0 and 0.0 are different keys, although Arrow considers them equal.
         return spell_distinct(column.view(pa.int64()), _double_bits_text)
     if pa.types.is_float32(kind):
         return spell_distinct(column.view(pa.int32()), _float_bits_text)
@@ -135,7 +135,7 @@ def _date_text(column: pa.Array) -> pa.StringArray:
     if not len(days):
         return pa.nulls(len(column), pa.string())  # numpy cannot pad an empty array
     dates = np.datetime_as_string(days.astype("datetime64[D]"), unit="D")
-    # 10000-01-01: ISO requires a sign beyond four digits. numpy counts a minus as a digit.
+    # Like Java, put a plus before years over 9999, and pad negative years to four digits.
     texts = np.where(days >= 2_932_897, np.char.add("+", dates), dates)
     unsigned = np.char.zfill(np.char.lstrip(dates, "-"), 10)
     texts = np.where(days < -719_528, np.char.add("-", unsigned), texts)
@@ -160,7 +160,7 @@ def _hex_text(column: pa.LargeBinaryArray) -> pa.StringArray:
 
 
 def _float_text(value: float, fraction: int, exponent: int, width: int) -> str:
-    """Format a float whose fraction has `width` bits; `exponent` is the biased one."""
+    """Format a float whose fraction has `width` bits; `exponent` is biased."""
     if math.isnan(value):
         return "NaN"
     minus = "-" if math.copysign(1.0, value) < 0 else ""
@@ -182,7 +182,7 @@ def _float_text(value: float, fraction: int, exponent: int, width: int) -> str:
 
 
 def _place_point(digits: str, point: int) -> str:
-    """Format `0.digits * 10**point` plainly between 1e-3 and 1e7, otherwise with an exponent."""
+    """Format `0.digits * 10**point`: plainly between 1e-3 and 1e7, otherwise with an exponent."""
     if 0 < point < 8:
         return f"{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
     if -3 < point <= 0:
@@ -191,14 +191,14 @@ def _place_point(digits: str, point: int) -> str:
 
 
 def _digits(exponent: int, fraction: int, significant: int) -> tuple[str, int]:
-    """Return the JDK's digits and the position of the point, for `fraction * 2**(exponent - 52)`.
+    """Return the JDK's digits and point position for `fraction * 2**(exponent - 52)`.
 
-    `fraction` has its leading bit at 52; `significant` is how many of its bits are stored.
+    The leading bit of `fraction` is bit 52; `significant` is the number of its stored bits.
     """
     tail_zeros = (fraction & -fraction).bit_length() - 1
     used = _FRACTION_BITS + 1 - tail_zeros
     tiny = max(0, used - exponent - 1)
-    # The JDK also checks that the bits fit a long: without tiny bits they always do.
+    # The JDK also checks that the bits fit a long, which is always true here.
     if tiny == 0 and exponent in _SMALL_EXPONENTS:
         return _integer_digits(exponent, fraction, significant)
 
@@ -223,7 +223,7 @@ def _digits(exponent: int, fraction: int, significant: int) -> tuple[str, int]:
 def _generate(b: int, s: int, m: int, decimal: int, width: int) -> tuple[str, int]:
     """Divide `b` by `s` digit by digit until the remainder is within the margin `m`.
 
-    `width` is that of the JDK's integers, 0 for its BigIntegers, which also stop on equality.
+    `width` is that of the JDK's integers, 0 for BigIntegers, which also stop if both are equal.
     """
     tens = 10 * s
     q, rest = divmod(b, s)
@@ -239,7 +239,7 @@ def _generate(b: int, s: int, m: int, decimal: int, width: int) -> tuple[str, in
     while not low and not high:
         q, rest = divmod(b, s)
         b, m = 10 * rest, _wrap(10 * m, width)
-        # A margin that overflowed is greater than any remainder.
+        # A margin that has overflowed counts as greater than any remainder.
         low, high = _within(b, m, tens, width) if m > 0 else (True, True)
         digits.append(q)
     twice = 2 * b - tens
@@ -254,7 +254,7 @@ def _within(b: int, m: int, tens: int, width: int) -> tuple[bool, bool]:
 
 
 def _wrap(value: int, width: int) -> int:
-    """Overflow like a signed integer of `width` bits."""
+    """Return `value` as a signed integer of `width` bits, wrapping around on overflow."""
     if not width:
         return value
     half = 1 << (width - 1)
@@ -269,7 +269,7 @@ def _round_up(digits: list[int], point: int) -> tuple[str, int]:
 
 
 def _integer_digits(exponent: int, fraction: int, significant: int) -> tuple[str, int]:
-    """Format a whole number; digits that the fraction cannot represent are rounded away."""
+    """Format a whole number, rounding digits that the fraction cannot represent."""
     value = fraction << exponent >> _FRACTION_BITS
     spare = exponent - significant - 1
     drop = len(str(1 << spare)) - 1 if spare > 1 else 0
@@ -281,7 +281,7 @@ def _integer_digits(exponent: int, fraction: int, significant: int) -> tuple[str
 
 
 def _estimate(fraction: int, exponent: int) -> int:
-    """Estimate floor(log10) in floats, sometimes one too high; `_generate` corrects that."""
+    """Estimate floor(log10) with floats; `_generate` corrects a result that is one too high."""
     unit = fraction / (1 << _FRACTION_BITS)
     return math.floor((unit - 1.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981)
 

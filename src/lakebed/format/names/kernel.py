@@ -1,6 +1,6 @@
 """The compiled hash of many strings.
 
-It is used for large inputs only (`bucket.KERNEL_MIN_BYTES`): numba is slow to import, see
+It is used for large inputs only (`bucket.KERNEL_MIN_BYTES`), because importing numba is slow; see
 `format/compiled.py`.
 """
 
@@ -17,11 +17,11 @@ Fold = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.in
 
 @cache
 def load_fold() -> Fold:
-    """Compile the kernel, or load it from the cache; once per process.
+    """Return the kernel, compiled or loaded from the cache once per process.
 
-    The result takes UTF-8 bytes, len + 1 offsets into them, and one hash per string; it sets each
-    hash to `31 * hash + Java's String.hashCode(text)` in 32 bits. The offsets must ascend and stay
-    inside the bytes: this is not checked.
+    Its arguments are UTF-8 bytes, len + 1 offsets into them, and one hash per string; it sets each
+    hash to `31 * hash + Java's String.hashCode(text)` in 32 bits. The offsets must ascend and be
+    inside the bytes, which is not checked.
     """
     return load_compiled(__file__, _compile)
 
@@ -39,7 +39,7 @@ def _compile(cached: bool) -> Fold:
 def _fold(
     data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], hashes: npt.NDArray[np.int32]
 ) -> None:
-    """Hash the UTF-16 units of UTF-8 strings; 64-bit wrap-around agrees in the low 32 bits."""
+    """Hash the UTF-16 units of UTF-8 strings, in 64 bits, whose low 32 bits are those of Java."""
     for row in range(hashes.shape[0]):
         at = offsets[row]
         end = offsets[row + 1]
@@ -52,7 +52,7 @@ def _fold(
                 continue
             size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
             if at + size > end:
-                break  # not UTF-8: stop inside this string rather than read the next one
+                break  # not UTF-8: do not read the next string
             code = lead & (0xFF >> (size + 1))
             for step in range(1, size):
                 code = (code << 6) | (np.int64(data[at + step]) & 0x3F)

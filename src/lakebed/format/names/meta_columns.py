@@ -29,15 +29,15 @@ META_FIELDS = tuple(pa.field(name, pa.string()) for name in META_COLUMNS)
 
 
 def constant(value: str, rows: int) -> pa.DictionaryArray:
-    """Return a column of `rows` times `value` that holds the string once.
+    """Return a column of `rows` times `value` that stores the string once.
 
-    Parquet's writer handles such a column several times faster than plain strings.
+    Parquet's writer encodes such a column several times faster than plain strings.
     """
     indices = pa.array(np.zeros(rows, dtype=np.int32))
     return pa.DictionaryArray.from_arrays(indices, pa.array([value], pa.string()))
 
 
 def seqnos(instant: str, task: int, start: int, rows: int) -> pa.StringArray:
-    """Return `<instant>_<task>_<n>` for n from `start` on, one per row."""
+    """Return `<instant>_<task>_<n>` for each row, with n counting from `start`."""
     numbers = pa.array(np.arange(start, start + rows, dtype=np.int64)).cast(pa.string())
     return pc.binary_join_element_wise(f"{instant}_{task}", numbers, "_")

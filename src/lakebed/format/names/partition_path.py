@@ -1,4 +1,4 @@
-r"""Partition paths: the folder of a row, as Hudi's key generators format it.
+r"""Partition paths: the folders of rows, as Hudi's key generators format them.
 
     path  := '' | level ('/' level)*       one level per partition field
     level := [field '='] value             the prefix in hive style
@@ -6,9 +6,10 @@ r"""Partition paths: the folder of a row, as Hudi's key generators format it.
              or __HIVE_DEFAULT_PARTITION__ for null and for the empty string
 
 Percent-encoding covers control characters (with NUL and DEL) and `" # % ' * / : = ? [ \ ] ^ {`
-only; a space, `}` and everything beyond ASCII stay. Agrees with `KeyGenUtils.getPartitionPath` and
-`PartitionPathEncodeUtils` of Hudi 1.2.0. Paths that Hudi would write but no reader could parse, or
-no file system could hold, are rejected. Partitions are few: the work is per distinct value.
+only; a space, `}` and all characters beyond ASCII remain. Agrees with
+`KeyGenUtils.getPartitionPath` and `PartitionPathEncodeUtils` of Hudi 1.2.0. Paths that Hudi would
+write but that readers could not parse, or file systems not store, are rejected. Work is done per
+distinct value, because partitions are few.
 """
 
 import re
@@ -31,14 +32,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class PartKind(Enum):
-    """How the custom key generator formats one partition field. The values are stored on disk."""
+    """How the custom key generator formats a field. Stored on disk: do not change the values."""
 
     SIMPLE = "SIMPLE"
     TIMESTAMP = "TIMESTAMP"
 
 
 def parse_part_kinds(text: str) -> dict[str, PartKind] | None:
-    """Parse the partition fields of a custom key generator; None if one is not valid.
+    """Parse the partition fields of a custom key generator; None if one is invalid.
 
     >>> parse_part_kinds("dt:simple,at:TIMESTAMP")
     {'dt': <PartKind.SIMPLE: 'SIMPLE'>, 'at': <PartKind.TIMESTAMP: 'TIMESTAMP'>}
@@ -54,13 +55,13 @@ def parse_part_kinds(text: str) -> dict[str, PartKind] | None:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStyle:
-    """How a table formats its folders; both are table properties that never change."""
+    """How a table formats its folders; table properties that never change."""
 
     hive_style: bool = False
     url_encode: bool = False
 
     def spell_level(self, field: str, text: str | None) -> str:
-        """Return the folder of one level; null and empty share the default folder."""
+        """Return the folder name of one level; null and '' share the default folder."""
         value = text or DEFAULT_PARTITION
         if self.url_encode:
             value = escape_path_name(value)
@@ -68,7 +69,7 @@ class PartitionStyle:
 
 
 def escape_path_name(text: str) -> str:
-    """Percent-encode what Hudi encodes in a folder name.
+    """Percent-encode the characters that Hudi encodes in a folder name.
 
     >>> escape_path_name("p q=%é/1")
     'p q%3D%25é%2F1'
@@ -77,7 +78,7 @@ def escape_path_name(text: str) -> str:
 
 
 def unescape_path_name(text: str) -> str:
-    """Undo `escape_path_name`; a percent sign without two hex digits stays."""
+    """Undo `escape_path_name`, keeping any percent sign without two hex digits."""
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
@@ -87,10 +88,10 @@ def partition_paths(
     style: PartitionStyle,
     num_rows: int | None = None,
 ) -> pa.StringArray:
-    """Return the partition path of every row; '' for each if there are no partition fields.
+    """Return the partition path of every row; '' for all if there are no partition fields.
 
-    `num_rows` is needed only if there are no fields and no columns whose rows could be counted.
-    Raises KeyValueError, naming the field and the value, if a value cannot be a folder.
+    `num_rows` is needed only if there are no fields and no columns. Raises KeyValueError, naming
+    the field and the value, if a value is invalid as a folder name.
 
     >>> partition_paths({"d": pa.array([1, None])}, ["d"], PartitionStyle(True)).to_pylist()
     ['d=1', 'd=__HIVE_DEFAULT_PARTITION__']
@@ -113,7 +114,7 @@ def partition_paths(
 
 
 def join_levels(levels: Sequence[pa.StringArray]) -> pa.StringArray:
-    """Join the levels of every row into a path; there must be at least one level."""
+    """Join the levels of every row to a path; there must be at least one level."""
     return levels[0] if len(levels) == 1 else pc.binary_join_element_wise(*levels, "/")
 
 
@@ -122,10 +123,9 @@ def parse_partition_path(
 ) -> list[str | None]:
     """Return the string of each field in a path, None for the default folder.
 
-    This is the inverse of `partition_paths`.
-
-    A single field takes the entire path, including slashes. Null and the empty string cannot be
-    distinguished. Raises CorruptError if the path does not match the fields.
+    This is the inverse of `partition_paths`, except that null and '' are not distinguished. A
+    single field takes the entire path, including slashes. Raises CorruptError if the path does not
+    match the fields.
     """
     if not fields:
         if path:
@@ -143,10 +143,10 @@ def parse_partition_path(
 
 
 def check_level(level: str, field: str, value: object, *, first: bool) -> None:
-    """Raise KeyValueError if Hudi, a file system or an object store cannot hold a folder name.
+    """Raise KeyValueError if a folder name is invalid in Hudi, a file system or an object store.
 
-    `first` is whether it is directly below the table: Hadoop parses a colon there as the end of a
-    URI scheme.
+    `first` means that the folder is directly below the table: there, Hadoop takes the text before a
+    colon for a URI scheme.
     """
     want = _offence(level, first=first)
     if want:
@@ -177,7 +177,8 @@ def level_texts(
 ) -> pa.StringArray:
     """Return one level of the path of every row; `first` is as for `check_level`.
 
-    Unless `strict`, names that Lakebed would not write are accepted: Hudi may have created them.
+    Without `strict`, folder names that Lakebed would not write are accepted, because Hudi may have
+    created them.
     """
 
     def spell(text: str) -> str:

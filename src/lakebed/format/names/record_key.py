@@ -1,11 +1,11 @@
-"""Record keys: the string of `_hoodie_record_key`, as Hudi's key generators format it.
+"""Record keys: the strings in `_hoodie_record_key`, as Hudi's key generators format them.
 
     plain       v                 SIMPLE, TIMESTAMP; NON_PARTITION and CUSTOM with one field
-    composite   f:v or f:v,f2:v2  COMPLEX (also with one field); those two with several
+    composite   f:v or f:v,f2:v2  COMPLEX; NON_PARTITION and CUSTOM with several fields
 
-A composite part that is null is `__null__`, an empty one `__empty__`. Nothing is escaped: a value
-may contain `:` and `,`, so two different rows can have the same key, in Hudi as here. A key in
-which no part has a value is rejected. Agrees with `KeyGenUtils.getRecordKey` and
+In a composite key, null becomes `__null__`, and an empty string `__empty__`. As in Hudi, nothing is
+escaped: values may contain `:` and `,`, so different rows can have the same key. A key in which all
+parts are null or empty is rejected. Agrees with `KeyGenUtils.getRecordKey` and
 `KeyGenerator.constructRecordKey` of Hudi 1.2.0.
 """
 
@@ -25,7 +25,7 @@ EMPTY_PART = "__empty__"
 
 
 class KeyGenerator(Enum):
-    """How a table builds keys and paths. The values are stored on disk: do not change them."""
+    """How a table builds keys and paths. Stored on disk: do not change the values."""
 
     SIMPLE = "SIMPLE"
     COMPLEX = "COMPLEX"
@@ -35,9 +35,10 @@ class KeyGenerator(Enum):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse `hoodie.table.keygenerator.type`, or the class name that older tables hold.
+        """Parse `hoodie.table.keygenerator.type`, or the class name that older tables store.
 
-        The Avro form of a generator formats keys the same way, so it is the same generator.
+        The Avro variant of a generator is treated as the same, because it formats keys the same
+        way.
 
         >>> KeyGenerator.parse("COMPLEX_AVRO")
         <KeyGenerator.COMPLEX: 'COMPLEX'>
@@ -54,11 +55,14 @@ class KeyGenerator(Enum):
 
     @property
     def class_name(self) -> str:
-        """Return the Spark class of this generator, as in `hoodie.table.keygenerator.class`."""
+        """Return the class of this generator for Spark, as in `hoodie.table.keygenerator.class`."""
         return f"{_PACKAGE}.{_CLASS_STEMS[self.value]}KeyGenerator"
 
     def is_composite(self, fields: Sequence[str]) -> bool:
-        """Return whether keys over `fields` carry field names; reject several fields for SIMPLE."""
+        """Return whether keys of `fields` contain field names.
+
+        Raises InvalidError for several fields with a generator that allows only one.
+        """
         if self is KeyGenerator.COMPLEX:
             return True
         if len(fields) > 1 and self not in (KeyGenerator.NON_PARTITION, KeyGenerator.CUSTOM):
@@ -79,7 +83,7 @@ _CLASS_STEMS = {
 
 
 def key_texts(columns: Mapping[str, pa.Array], fields: Sequence[str]) -> dict[str, pa.StringArray]:
-    """Return each key field as strings; null stays null and empty stays empty."""
+    """Return each key field as strings; null and empty values are preserved."""
     if not fields:
         raise InvalidError("record key: expected at least one field, found none")
     missing = [field for field in fields if field not in columns]
@@ -93,7 +97,8 @@ def record_keys(
 ) -> pa.StringArray:
     """Return the record key of every row.
 
-    Raises KeyValueError, naming the first such row, counted from 0, if a key has no value at all.
+    Raises KeyValueError, naming the first such row (from 0), if all parts of a key are null or
+    empty.
 
     >>> record_keys({"id": pa.array([7]), "n": pa.array([""])}, ["id", "n"], True).to_pylist()
     ['id:7,n:__empty__']
@@ -102,7 +107,7 @@ def record_keys(
 
 
 def join_key_texts(texts: Mapping[str, pa.StringArray], composite: bool) -> pa.StringArray:
-    """Build record keys from the result of `key_texts`, which a caller may need for buckets too."""
+    """Return the record keys for the result of `key_texts`."""
     if not composite and len(texts) != 1:
         raise InvalidError(
             f"record key: expected one field or a composite key, found {list(texts)}"

@@ -1,17 +1,17 @@
-"""The timestamp-based key generator: a time column becomes a folder of formatted time.
+"""The timestamp-based key generator, which formats the times in a column as folder names.
 
     value -> milliseconds since 1970 -> string by `output.dateformat` -> [url-encoded] -> [field=]
 
 The properties are `hoodie.keygen.timebased.*`, in older tables
-`hoodie.deltastreamer.keygen.timebased.*`. Null becomes the value 1: one unit of a numeric type, one
-millisecond of a string type. Agrees with `TimestampBasedAvroKeyGenerator` and
+`hoodie.deltastreamer.keygen.timebased.*`. Null is treated as the value 1: one unit of a numeric
+type, one millisecond of a string type. Agrees with `TimestampBasedAvroKeyGenerator` and
 `HoodieDateTimeParser` of Hudi 1.2.0, with three deliberate differences:
 
-* where Hudi uses the JVM's default zone (no zone set, no offset in the string), UTC is used;
+* UTC replaces the JVM's default zone, which Hudi uses if neither a zone nor an offset is given;
 * a zone id that Java would silently read as GMT is rejected;
-* so is a time outside the years 1 to 9999.
+* a time outside the years 1 to 9999 is rejected.
 
-Partitions are few: the work is per distinct value.
+Work is done per distinct value, because partitions are few.
 """
 
 import re
@@ -48,7 +48,7 @@ _UNITS = {
 
 
 class TimestampType(Enum):
-    """The type of the column. The values are stored on disk: do not change them."""
+    """The type of the column. Stored on disk: do not change the values."""
 
     UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
     EPOCHMILLISECONDS = "EPOCHMILLISECONDS"
@@ -67,10 +67,10 @@ _TYPE_UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class TimestampKeygen:
-    """The settings of one table: the type of the column, and the format of its folder.
+    """The settings of one table: the type of the column, and the format of its folders.
 
-    `kind` is None if the table does not store it, as tables of Hudi 0.x do not; such a table can be
-    read but not written.
+    `kind` is None if the table does not store it, as in tables of Hudi 0.x, which can be read but
+    not written.
     """
 
     kind: TimestampType | None
@@ -116,7 +116,7 @@ class TimestampKeygen:
 
     @property
     def is_zone_known(self) -> bool:
-        """Return whether folders are the same wherever a Hudi writer runs.
+        """Return whether Hudi's writers create the same folders in every JVM time zone.
 
         Hudi uses the JVM's zone for a number without an output zone, and for a string without an
         offset if there is an output zone but no input zone.
@@ -129,9 +129,10 @@ class TimestampKeygen:
     def partition_paths(
         self, column: pa.Array, field: str, style: PartitionStyle, *, strict: bool = True
     ) -> pa.StringArray:
-        """Return the partition path of every row of the table's one partition column, `field`.
+        """Return the partition path of every row, from the only partition column, `field`.
 
-        Raises KeyValueError if a value cannot be a folder; unless `strict`, its path is null.
+        Raises KeyValueError if a value is invalid as a folder name; unless `strict`, its path is
+        null.
         """
         if self.kind is None:
             raise UnsupportedError(
@@ -173,7 +174,7 @@ class TimestampKeygen:
         return path
 
     def _plain(self, column: pa.Array, field: str) -> pa.Array:
-        """Return the column as Avro stores it: strings are kept, other types become numbers."""
+        """Return the column as Avro stores it: as strings or numbers."""
         kind = column.type
         if pa.types.is_dictionary(kind):
             return self._plain(column.dictionary, field).take(column.indices)
@@ -194,7 +195,7 @@ class TimestampKeygen:
         return column.cast(pa.large_string()) if textual else column
 
     def _moment(self, value: int | float | Decimal | str | None) -> datetime:
-        """Convert a value to a point in time, in its own zone if no input zone is set."""
+        """Convert a value to a time in the input zone or, if none is set, in its own zone."""
         if isinstance(value, str):
             return self._parse_text(value)
         if self.inputs:
@@ -215,10 +216,10 @@ class TimestampKeygen:
 
 @dataclass(frozen=True, slots=True)
 class JodaPattern:
-    """A date pattern in Joda's letters, limited to numeric fields: y M d H m s S Z.
+    """A date pattern in Joda's syntax, limited to numeric fields: y M d H m s S Z.
 
-    `tokens` alternate as (letter, count) and ('', literal). Names of months and days, eras, weeks
-    and half days are rejected: they depend on a locale.
+    `tokens` are pairs (letter, count) and ('', literal). Names of months and days, eras, weeks and
+    half days are rejected, because they depend on a locale.
     """
 
     text: str
@@ -242,17 +243,17 @@ class JodaPattern:
         return cls(text, tuple(tokens))
 
     def format(self, moment: datetime) -> str:
-        """Format a point in time in its own zone."""
+        """Format a time in its own zone."""
         return "".join(
             str(size) if letter == "" else _spell_letter(letter, int(size), moment)
             for letter, size in self.tokens
         )
 
     def match(self, text: str, zone: tzinfo) -> datetime | None:
-        """Parse a string, using `zone` if it has no offset; return None if it does not match.
+        """Parse a time, in `zone` if it has no offset; return None if it does not match.
 
-        Like Joda: one digit is enough for a field of two, case is ignored in literals, a date
-        without a year is in 2000, and a time that a clock change skips does not exist.
+        Like Joda, accept one digit in a field of two, ignore case in literals, use 2000 for a
+        missing year, and reject a time that a clock change skips.
         """
         found = re.fullmatch(self._regex(), text)
         if found is None:
@@ -286,7 +287,7 @@ class JodaPattern:
             elif letter == "Z":
                 pieces.append(r"([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)")
             elif letter == "y":
-                # If a number follows directly, the year ends after four digits.
+                # If another number may follow directly, the year has at most four digits.
                 most = 9 if after in {"", "Z"} else 4
                 pieces.append(f"([+-]?[0-9]{{1,{most}}}+)")
             else:
@@ -295,7 +296,7 @@ class JodaPattern:
         return "".join(pieces)
 
 
-# Two quotes are one, inside quotes and outside; an open quote extends to the end.
+# Two quotes stand for one, inside and outside of quotes; an open quote extends to the end.
 _TOKEN = re.compile(
     r"(?P<literal>''|[^A-Za-z'])"
     r"|'(?P<quoted>(?:[^']|'')*)(?:'|\Z)"
@@ -368,7 +369,7 @@ def _from_epoch_ms(ms: int) -> datetime:
 
 
 def _java_long(value: int | float | Decimal) -> int:
-    """Convert to an integer as Java does: NaN is 0, and a double beyond 64 bits saturates."""
+    """Convert to an integer as Java does: NaN becomes 0, and doubles saturate at 64 bits."""
     if value != value:  # noqa: PLR0124 - the one test for NaN that every number type has
         return 0
     low, high = -(2**63), 2**63 - 1
@@ -378,7 +379,7 @@ def _java_long(value: int | float | Decimal) -> int:
 
 
 def _to_ms(number: int, unit_ns: int) -> int:
-    """Convert as TimeUnit does: truncate towards 1970."""
+    """Convert to milliseconds as TimeUnit does, truncating towards 0."""
     ms = abs(number) * unit_ns // 1_000_000
     return ms if number >= 0 else -ms
 
@@ -397,7 +398,7 @@ def _parse_inputs(properties: Mapping[str, str]) -> tuple[JodaPattern, ...]:
     listed = _get(properties, "input.dateformat")
     if not listed:
         raise OptionError(
-            f"{_PREFIX}input.dateformat: expected a pattern for text input, found nothing"
+            f"{_PREFIX}input.dateformat: expected a pattern for strings, found nothing"
         )
     separator = _get(properties, "input.dateformat.list.delimiter.regex") or ","
     try:

@@ -1,8 +1,8 @@
 """Avro schemas of the files of a timeline, with Hudi's names, order and defaults.
 
-Each schema is Hudi 1.2's `org.apache.hudi.avro.model.<name>` field for field; the order of fields
-and of union branches is the order in files: do not change it. Hudi's `doc` strings, and the
-defaults that it puts inside map and array types (which Avro ignores), are left out.
+Each schema has the fields of Hudi 1.2's `org.apache.hudi.avro.model.<name>`. Files store fields and
+union branches in this order: do not change it. Hudi's `doc` strings, and its defaults inside map
+and array types, which Avro ignores, are left out.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ from lakebed.format.timeline.ocf import Schema
 
 NAMESPACE: Final = "org.apache.hudi.avro.model"
 
-# Java's code generator adds this property to strings; Hudi writes it, and its absence is harmless.
+# Hudi's schemas have this property because they come from Java's code generator.
 _JAVA: Final[dict[str, object]] = {"avro.java.string": "String"}
 _STRING: Final[Schema] = {"type": "string", **_JAVA}
 

@@ -1,7 +1,7 @@
 """The metadata of a commit: HoodieCommitMetadata and HoodieReplaceCommitMetadata.
 
-The file is an Avro container of one record (`ocf`, `avro_models`); in timeline layout 1 it has the
-same fields as JSON (`json_record`). Attributes are Hudi's fields in snake_case; None is null.
+The file is an Avro container of one record (`ocf`, `avro_models`) or, in timeline layout 1, JSON
+with the same fields (`json_record`). Attributes are Hudi's fields in snake_case; null is None.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ NO_PREVIOUS_COMMIT: Final = "null"
 """`prev_commit` of the first file of a file group: the string "null", not Avro's null."""
 
 KEEPS_COMMIT_TIMES: Final = "lakebed.keeps.commit.times"
-"""A key in the extra metadata of our log compactions: rows keep their original commit time."""
+"""A key in the extra metadata of our log compactions: rows keep their original commit times."""
 
 _COMMIT: Final = f"{NAMESPACE}.HoodieCommitMetadata"
 _REPLACE: Final = f"{NAMESPACE}.HoodieReplaceCommitMetadata"
@@ -44,10 +44,10 @@ class RuntimeStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStat:
-    """A commit's statistics of one file. `path` is relative to the table's base path.
+    """A commit's statistics of one file; `path` is relative to the table's base path.
 
-    `key_range`, the smallest and the greatest record key, is known only to the writer of the file:
-    commits do not store it.
+    `key_range`, the smallest and greatest record key, is not stored in commits: only the writer of
+    the file knows it.
     """
 
     file_id: str | None = None
@@ -88,8 +88,8 @@ class WriteStat:
 class CommitMetadata:
     """The metadata of one completed commit, with its write statistics per partition.
 
-    `partition_to_replace_file_ids` lists the file groups that this commit replaces; it is None for
-    a commit that cannot replace file groups, which is stored as another Avro record.
+    `partition_to_replace_file_ids` lists the file groups that the commit replaces. None means a
+    commit that cannot replace file groups, which is stored as another Avro record.
     """
 
     partition_to_write_stats: Mapping[str, tuple[WriteStat, ...]] = field(default_factory=dict)
@@ -103,8 +103,8 @@ class CommitMetadata:
     def parse(cls, data: bytes, what: str, layout: int = LAYOUT_2) -> Self:
         """Parse the file of a commit; raise CorruptError, naming `what`, if it is invalid.
 
-        A null map reads as an empty one. Fields may be missing, and unknown ones are ignored. JSON
-        is accepted in timeline layout 1 only: in layout 2 Hudi rejects it too.
+        A null map becomes an empty one. Fields may be missing, and unknown fields are ignored. Like
+        Hudi, accept JSON in timeline layout 1 only.
         """
         name, values = _decode(data, what, layout)
         stats = cast("dict[str, list[dict[str, object]]]", values["partitionToWriteStats"] or {})
@@ -140,12 +140,12 @@ class CommitMetadata:
         return encode_record(REPLACE_COMMIT_METADATA, values)
 
     def write_stats(self) -> Iterable[WriteStat]:
-        """Return the stats of all partitions."""
+        """Yield the statistics of all partitions."""
         return (stat for stats in self.partition_to_write_stats.values() for stat in stats)
 
 
 def _decode(data: bytes, what: str, layout: int) -> tuple[str, Record]:
-    """Return the full name and the values of the record, stored as Avro or JSON."""
+    """Return the full name and the values of the record, which is stored as Avro or JSON."""
     if layout == LAYOUT_1 and data.startswith(JSON_MARK):
         values = decode_json_record(data, what, REPLACE_COMMIT_METADATA)
         # JSON does not name the record; only one of the two has this field.
@@ -159,7 +159,7 @@ def _camel(name: str) -> str:
 
 
 def _branch(record: Schema, name: str) -> str:
-    """Return the branch of an optional field that is not null, as fastavro names it."""
+    """Return fastavro's name for the non-null branch of an optional field."""
     assert isinstance(record, dict)
     found = cast("list[dict[str, list[Schema]]]", record["fields"])
     branch = next(field["type"] for field in found if cast("object", field["name"]) == name)[1]
@@ -173,7 +173,7 @@ _STAT_BRANCHES: Final = {ours: _branch(WRITE_STAT, theirs) for ours, theirs in _
 
 
 def _encode_stat(stat: WriteStat) -> dict[str, object]:
-    # With the branch of each union named, fastavro need not match a whole commit against each.
+    # Naming the branches of unions saves fastavro from matching values against each branch.
     values: dict[str, object] = {}
     for ours, theirs in _STAT_FIELDS.items():
         value = getattr(stat, ours)

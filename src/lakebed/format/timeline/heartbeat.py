@@ -1,7 +1,7 @@
 """The heartbeat of a writer: `.hoodie/.heartbeat/<instant>`.
 
-Hudi's file is empty, and its modification time is the heartbeat. Ours names the writer, so that a
-task can determine whether its write is still in progress, and another process on the same machine
+Hudi's file is empty, and its modification time is the heartbeat. Ours names the writer, so that
+tasks can check whether their write is still in progress, and other processes on the same machine
 whether the writer has died.
 """
 
@@ -22,7 +22,7 @@ def heartbeat_path(instant: str) -> str:
 class Beat:
     """The content of our heartbeats.
 
-    `holds_lock` tells whether the writer holds the table lock from its start to its end.
+    `holds_lock` is true if the writer holds the table lock from its start to its end.
     """
 
     owner: str
@@ -42,7 +42,7 @@ class Beat:
 
     @classmethod
     def parse(cls, data: bytes) -> Self | None:
-        """Parse one of our heartbeats; return None for a heartbeat that another engine wrote."""
+        """Parse a heartbeat of ours; return None if another engine wrote it."""
         try:
             content = json.loads(data)
             found = cls(content["owner"], content["process"], content["at"], content["holdsLock"])

@@ -1,8 +1,7 @@
-"""Timeline records as JSON, as timeline layout 1 stores its commits.
+"""Timeline records as JSON, the form of commits in timeline layout 1.
 
-The keys are the fields of the Avro record that layout 2 uses for the same file (`avro_models`), so
-that record's schema defines the valid values. As in Hudi, any key may be missing, and unknown keys
-are dropped.
+The keys are the fields of the Avro record for the same file in layout 2 (`avro_models`), whose
+schema defines the valid values. As in Hudi, any key may be missing, and unknown keys are dropped.
 """
 
 import json
@@ -20,16 +19,16 @@ _SHOWN: Final = 60
 
 
 def decode_json_record(data: bytes, what: str, schema: Schema) -> Record:
-    """Return the values of the one object in `data` for the fields of `schema`.
+    """Return the values in the JSON object `data` for the fields of `schema`.
 
     A missing field is None. Raises CorruptError, naming `what`, if the data is invalid.
     """
     try:
         values = json.loads(data.decode("utf-8"))
-    # The decoder recurses for each bracket, and rejects numbers of thousands of digits.
+    # RecursionError: nested brackets. ValueError: also numbers of thousands of digits.
     except (ValueError, RecursionError) as error:
         raise CorruptError(
-            f"{what}: expected JSON, found {len(data)} bytes that are not JSON, or cut off: {error}"
+            f"{what}: expected JSON, found {len(data)} bytes that are invalid or truncated: {error}"
         ) from error
     record = _value(values, schema, what, "")
     assert isinstance(record, dict), "the schema is a record"
@@ -37,7 +36,7 @@ def decode_json_record(data: bytes, what: str, schema: Schema) -> Record:
 
 
 def _value(value: object, schema: object, what: str, where: str) -> object:
-    """Check one value, and return it as an Avro decoder would."""
+    """Check a value, and return it as an Avro decoder would."""
     if isinstance(schema, list):  # optional: the other branch is null
         if value is None:
             return None
@@ -53,7 +52,7 @@ def _value(value: object, schema: object, what: str, where: str) -> object:
             for field in fields
         }
     if kind == "map" and isinstance(value, dict):
-        # Java's maps may hold nulls, Avro's may not: treat them as missing keys.
+        # A null, which Java's maps allow and Avro's do not, is treated as a missing key.
         return {
             str(_text(key, what, where)): _value(item, details["values"], what, f"{where}[{key!r}]")
             for key, item in value.items()
@@ -73,7 +72,7 @@ def _value(value: object, schema: object, what: str, where: str) -> object:
 
 
 def _text(value: str, what: str, where: str) -> str:
-    """Raise CorruptError for an unpaired surrogate, which no storage and no column can hold."""
+    """Return `value`; raise CorruptError if it contains an unpaired surrogate."""
     if not value.isascii():
         try:
             value.encode("utf-8")

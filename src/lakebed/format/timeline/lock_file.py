@@ -4,11 +4,10 @@ The first is one line of JSON, as in Hudi's StorageLockFile and StorageLockData:
 
     {"expired":false,"validUntil":1700000000123,"owner":"6f2c..."}
 
-`validUntil` is in milliseconds since 1970 UTC. The file is overwritten and never deleted. Unknown
-fields are preserved, as in Hudi, for the benefit of later versions.
+`validUntil` is in milliseconds since 1970 UTC. The file is overwritten and never deleted.
 
-The second belongs to Hudi's FileSystemBasedLockProvider: its existence is the lock. Hudi's own file
-is empty (older releases write a message for people). Ours holds
+The second belongs to Hudi's FileSystemBasedLockProvider: its existence is the lock. Hudi's file is
+empty (in older releases, a message). Ours contains
 
     {"validUntil":  1700000000123,"writer":"lakebed","owner":"6f2c...","process":"...","guard":"..."}
 
@@ -23,7 +22,7 @@ from lakebed.errors import CorruptError
 
 LOCK_FILE_PATH = ".hoodie/.locks/table_lock.json"
 LOCK_FILE_MAX_BYTES = 1 << 16
-CLOCK_DRIFT_MS = 500  # how far the clocks of two writers may differ
+CLOCK_DRIFT_MS = 500  # the tolerated difference between the clocks of two writers
 DISK_LOCK_PATH = ".hoodie/lock"
 VALID_UNTIL_OFFSET = len('{"validUntil":')
 _VALID_UNTIL_WIDTH = 15
@@ -61,12 +60,12 @@ class LockFile:
         return cls(owner, until, expired)
 
     def encode(self) -> bytes:
-        """Return the bytes as Hudi writes them."""
+        """Encode the file as Hudi does."""
         fields = {"expired": self.expired, "validUntil": self.valid_until_ms, "owner": self.owner}
         return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
     def is_held(self, now_ms: int) -> bool:
-        """Return whether the lock is still valid, allowing for a small clock difference."""
+        """Return whether the lock is still valid, allowing for clock drift."""
         return not self.expired and now_ms <= self.valid_until_ms + CLOCK_DRIFT_MS
 
 
@@ -75,7 +74,7 @@ class DiskLockFile:
     """The content of our own lock file on local disk.
 
     `process` identifies the process that holds the lock (`model.clock`), `guard` the operating
-    system lock that the process holds as well (`commit.file_lock`).
+    system lock that it also holds (`commit.file_lock`).
 
     >>> DiskLockFile("own-1", "m/12.7", "803:1f", 1700000000123).encode()[:45]
     b'{"validUntil":  1700000000123,"writer":"lakeb'
@@ -88,10 +87,7 @@ class DiskLockFile:
 
     @classmethod
     def parse(cls, data: bytes) -> Self | None:
-        """Parse the content of a lock file.
-
-        Return None for a file that is not ours, such as Hudi's.
-        """
+        """Parse the content of a lock file; return None if it is not ours."""
         try:
             found = json.loads(data)
             texts = [found[name] for name in ("writer", "owner", "process", "guard")]
@@ -109,7 +105,7 @@ class DiskLockFile:
         return cls(owner, process, guard, until)
 
     def encode(self) -> bytes:
-        """Return the bytes of the file."""
+        """Encode the file."""
         fields = {
             "writer": _WRITER,
             "owner": self.owner,

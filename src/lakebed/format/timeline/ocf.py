@@ -1,14 +1,14 @@
-"""Avro object container files of one record: the form of every non-empty file of the timeline.
+"""Avro object container files of one record, the form of non-empty timeline files.
 
     file    = "Obj" 01 | map of metadata | sync (16 bytes) | block
     block   = long count (1) | long size | size bytes of records | sync
     long    = as in avro_binary
     metadata= avro.schema: JSON string; avro.codec: "null" (also when absent) or "deflate"
 
-The frame is parsed here so that no length is trusted before its bytes have been seen. The schema in
-the file is untrusted as well: it is rebuilt from the Avro types that Hudi uses, and rejected if it
-could make a decoder run forever (a type that contains itself, an array of zero-byte values, nested
-types that multiply zero-byte values).
+The frame is parsed here, so that a length is used only if the file has as many bytes. The schema in
+the file is not trusted either: it is rebuilt from the Avro types that Hudi uses, and rejected if
+decoding could take unbounded time (a type that contains itself, an array of zero-byte values,
+nested types that multiply zero-byte values).
 """
 
 import functools
@@ -33,9 +33,9 @@ _SYNC_SIZE: Final = 16
 _MAX_INFLATED: Final = 1 << 27
 _MAX_INFLATED_FREELY: Final = 1 << 22
 _MAX_RATIO: Final = 64
-"""The most by which a large record may expand: values take far more memory than their bytes."""
+"""The maximum ratio by which a large record may expand."""
 _MAX_FREE_VALUES: Final = 32
-"""How many values a record may hold beyond one per byte; Hudi's records have at most 3."""
+"""How many values a record may have in excess of its bytes; Hudi's records have at most 3."""
 _MAX_SCHEMA_DEPTH: Final = 32
 _PRIMITIVES: Final = frozenset(
     {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
@@ -50,7 +50,7 @@ _DECODE_ERRORS: Final = (
 def encode_record(schema: Schema, record: Mapping[str, object]) -> bytes:
     """Encode one record as a container file without compression.
 
-    The sync marker is derived from the content, so the same record has the same bytes. A field that
+    The sync marker is derived from the content, so equal records have equal bytes. A field that
     `record` lacks takes its default; a field that the schema lacks is rejected.
     """
     out = io.BytesIO()
@@ -72,7 +72,7 @@ def decode_record(
 ) -> tuple[str, Record]:
     """Return the full name and the values of the one record in `data`.
 
-    With `readers` (schemas by full name) the record must be one of them, and its values are
+    `readers` are schemas by full name, one of which must have the record's name. Values are
     resolved to that schema: missing fields take their defaults, unknown fields are dropped. Raises
     CorruptError, naming `what`, if the data is invalid.
     """
@@ -99,7 +99,7 @@ def decode_record(
 
 
 def full_name(schema: Schema) -> str:
-    """Return the name of a record schema with its namespace."""
+    """Return the name of a record schema, qualified by its namespace."""
     if not isinstance(schema, dict) or not isinstance(schema.get("name"), str):
         return "a schema without a name"
     name, space = str(schema["name"]), schema.get("namespace")
@@ -118,7 +118,8 @@ def _decode_body(
         if name not in readers:
             raise CorruptError(f"{what}: expected one of {sorted(readers)}, found {name}")
         ours = _text(readers[name])
-        # Resolving field by field takes ten times as long as decoding, so do it only if necessary.
+        # Resolving takes ten times as long as decoding, and is unnecessary if the schemas are
+        # equal.
         reader = None if writer == _foreign(ours.encode())[1] else _prepared(ours)
     stream = io.BytesIO(body)
     try:
@@ -140,7 +141,7 @@ def _prepared(text: str) -> object:
 
 @functools.lru_cache(maxsize=64)
 def _foreign(schema_text: bytes) -> tuple[str, object]:
-    """Check and parse a file's schema; the result is cached, as most files have the same schema."""
+    """Check and parse a file's schema; cached, because most files have the same schema."""
     clean = _Cleaner().clean(json.loads(schema_text.decode("utf-8")), "", 0)
     if not isinstance(clean, dict) or clean.get("type") != "record":
         raise ValueError("the schema is not a record")
@@ -152,11 +153,11 @@ def _text(schema: Schema) -> str:
 
 
 class _Cleaner:
-    """Rebuilds an untrusted schema from the types that can be decoded in bounded time."""
+    """Rebuilds an untrusted schema from types that can be decoded in bounded time."""
 
     def __init__(self) -> None:
-        self._empty: dict[str, bool] = {}  # complete named types, and whether they take no bytes
-        self._free: dict[str, int] = {}  # how many values they hold beyond one per byte
+        self._empty: dict[str, bool] = {}  # whether each complete named type has a size of 0 bytes
+        self._free: dict[str, int] = {}  # how many values each type has in excess of its bytes
         self._open: set[str] = set()
 
     def clean(self, schema: object, space: str, depth: int) -> Schema:
@@ -246,7 +247,7 @@ def _inflate(body: bytes, codec: bytes, what: str) -> bytes:
         plain = inflater.decompress(body, most)
     except zlib.error as error:
         raise CorruptError(f"{what}: the record does not inflate: {error}") from error
-    # Some writers append the checksum of zlib's own frame to the stream; Java skips it too.
+    # Some writers append zlib's checksum to the stream, which is ignored, as in Java.
     if not inflater.eof:
         raise CorruptError(
             f"{what}: expected one complete deflate stream of at most {most} bytes, found {len(body)} bytes"

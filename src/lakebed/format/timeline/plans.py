@@ -1,7 +1,7 @@
-"""Plans and results on the timeline other than commits: dicts with Hudi's field names.
+"""Plans and results on the timeline other than commits, as dicts with Hudi's field names.
 
-A kind is an Avro record of `avro_models`; its file is a container of one record (`ocf`). Fields
-that a plan lacks take their defaults.
+The file of a kind is a container (`ocf`) of one Avro record of `avro_models`. Fields that a plan
+lacks take their defaults.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from lakebed.format.timeline.ocf import Record, Schema, decode_record, encode_re
 
 
 class PlanKind(StrEnum):
-    """The kind of plan in a timeline file. The values are stored on disk: do not change them."""
+    """The kind of plan in a timeline file. Stored on disk: do not change the values."""
 
     REQUESTED_REPLACE = "HoodieRequestedReplaceMetadata"
     COMPACTION_PLAN = "HoodieCompactionPlan"
@@ -49,6 +49,6 @@ def encode_plan(kind: PlanKind, values: Mapping[str, object]) -> bytes:
 
 
 def parse_plan(kind: PlanKind, data: bytes, what: str) -> Record:
-    """Parse a plan of `kind` with all its fields; raise CorruptError, naming `what`, if invalid."""
+    """Parse a plan of `kind`, with all fields; raise CorruptError, naming `what`, if invalid."""
     name = f"{avro_models.NAMESPACE}.{kind}"
     return decode_record(data, what, {name: _SCHEMAS[kind]})[1]

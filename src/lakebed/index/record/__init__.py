@@ -1,1 +1,1 @@
-"""The record index: sorted runs that map record keys to the file groups that hold them."""
+"""The record index: sorted runs that map record keys to the file groups that may hold them."""

@@ -1,10 +1,10 @@
-"""Entries of the record index: a record key, and the file groups that it was written to.
+"""Entries of the record index: a record key, and the file groups to which it was written.
 
     _hoodie_record_key    the key; a run has each key once, in ascending order
     _lakebed_places       the places of the key, separated by 0x1e: partition, 0x1f, file id
 
-A place records that a commit wrote the key to that file group. The key may have been deleted since,
-and the file group may have been replaced: superfluous places are harmless, missing ones are not.
+A place records that a commit wrote the key to a file group. Since then, the key may have been
+deleted, or the file group replaced: superfluous places are harmless, missing ones are not.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,28 +33,28 @@ ENTRIES_SCHEMA: Final = pa.schema(
         pa.field(PLACES, pa.string(), nullable=False),
     ]
 )
-# No path on storage and no file id contains these separators.
+# These separators are in no path and no file id.
 _IN_PLACE: Final = "\x1f"
 _BETWEEN_PLACES: Final = "\x1e"
 # A lookup of a few keys decodes one row group for each key.
 _ROW_GROUP_ROWS: Final = 4_096
-# For more keys than this, all row groups are read, since most of them hold one of the keys.
+# For more keys than this, all row groups are read, because most of them contain one of the keys.
 _MAX_FILTERED: Final = 10_000
 
 
 def place_of(group: FileGroupId) -> str:
-    """Return a file group in the format of the places in an entry."""
+    """Return the string of a file group as a place in an entry."""
     return f"{group.partition}{_IN_PLACE}{group.file_id}"
 
 
 def make_entries(keys: pa.StringArray, group: FileGroupId) -> pa.RecordBatch:
-    """Return the entries of keys written to a file group; the keys are sorted and unique."""
+    """Return the entries of sorted, unique keys that were written to a file group."""
     places = pa.repeat(pa.scalar(place_of(group)), len(keys))
     return pa.RecordBatch.from_arrays([keys, places], schema=ENTRIES_SCHEMA)
 
 
 def join_entries(entries: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Return entries in key order; a key with entries in several batches gets all their places."""
+    """Return entries in key order, with the places of a key from all batches in one entry."""
     table = pa.Table.from_batches(entries, ENTRIES_SCHEMA)
     grouped = table.group_by(RECORD_KEY, use_threads=False).aggregate([(PLACES, "list")])
     places = pc.binary_join(grouped.column(f"{PLACES}_list").combine_chunks(), _BETWEEN_PLACES)
@@ -71,7 +71,7 @@ def _join_places(older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch
 
 
 ENTRIES_RULE: Final = MergeRule(merger=_join_places)
-"""Merges runs of entries: a key that is in several runs gets the places of all of them."""
+"""Merges runs of entries; a key in several runs gets the places of all of them."""
 
 
 def entries_writer(storage: Storage, path: str) -> RunWriter:
@@ -95,9 +95,9 @@ def read_entries(
     keys: pa.StringArray | None,
     footers: dict[str, ParquetFooter] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the entries of a run whose keys are among `keys`; None means all of them.
+    """Yield the entries of a run for `keys`; None means all entries.
 
-    `footers` keeps the footers of runs between calls.
+    `footers` caches the footers of runs between calls.
     """
     held = {} if footers is None else footers
     what = _what(path)
@@ -121,7 +121,7 @@ def read_entries(
 
 
 def check_entries(storage: Storage, run: RunFile) -> None:
-    """Raise an error if a run is missing, or if its footer shows another number of entries."""
+    """Raise an error if a run is missing, or its footer does not match its number of entries."""
     what = _what(run.path)
     with open_parquet(storage, run.path, what) as file:
         _check_columns(file, what)
@@ -131,7 +131,7 @@ def check_entries(storage: Storage, run: RunFile) -> None:
 
 
 def _check_columns(file: ParquetSource, what: str) -> None:
-    """Raise CorruptError if a run has unexpected columns: its footer may be damaged."""
+    """Raise CorruptError if a run has other columns, as with a damaged footer."""
     found = file.schema
     if (found.names, found.types) != (ENTRIES_SCHEMA.names, ENTRIES_SCHEMA.types):
         raise CorruptError(
@@ -153,7 +153,7 @@ def list_places(column: pa.StringArray) -> tuple[Numbers, pa.StringArray]:
 def to_holders(entries: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.RecordBatch:
     """Return the keys of entries, each with the positions of its places in `groups`.
 
-    Places that are not in `groups` are left out, and so are keys that have no other place.
+    Places that are not in `groups`, and keys without any other place, are left out.
     """
     lists = pc.split_pattern(entries.column(PLACES), _BETWEEN_PLACES)
     numbers = pc.index_in(pc.list_flatten(lists), value_set=_places(groups))
@@ -162,13 +162,13 @@ def to_holders(entries: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.Rec
 
 
 def places_of(entries: pa.RecordBatch) -> set[FileGroupId]:
-    """Return all places of some entries."""
+    """Return the places of all entries as file groups."""
     places = pc.list_flatten(pc.split_pattern(entries.column(PLACES), _BETWEEN_PLACES)).unique()
     return {FileGroupId(*place.split(_IN_PLACE)) for place in places.to_pylist()}
 
 
 def drop_places(entries: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.RecordBatch:
-    """Return entries without the places `groups`, leaving out keys that have no other place."""
+    """Return entries without the places `groups`, and without keys that have no other place."""
     if not groups:
         return entries
     lists = pc.split_pattern(entries.column(PLACES), _BETWEEN_PLACES)
@@ -179,7 +179,7 @@ def drop_places(entries: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.Re
 
 
 def unique_places(entries: pa.RecordBatch) -> pa.RecordBatch:
-    """Return entries with each place once; merging runs may have repeated some."""
+    """Return entries in which each place is listed once, which merging runs does not ensure."""
     several = pc.match_substring(entries.column(PLACES), _BETWEEN_PLACES)
     if not several.true_count:
         return entries
@@ -194,7 +194,7 @@ def unique_places(entries: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def from_holders(holders: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.RecordBatch:
-    """Return the entries of keys that each have a single holder, a position in `groups`."""
+    """Return the entries of keys that have a single holder each, a position in `groups`."""
     places = _places(groups).take(holders.column(1).cast(pa.int64()))
     return pa.RecordBatch.from_arrays([holders.column(0), places], schema=ENTRIES_SCHEMA)
 
@@ -210,7 +210,7 @@ def _joined(
     values: pa.StringArray,
     between: str,
 ) -> tuple[pa.StringArray, pa.StringArray]:
-    """Return the keys that keep at least one value, and for each the joined values it keeps."""
+    """Return the keys that keep at least one value, and their remaining values, joined."""
     kept = stays.to_numpy(zero_copy_only=False)
     rows = pc.list_parent_indices(lists).to_numpy()[kept]
     counts = np.bincount(rows, minlength=entries.num_rows)

@@ -1,9 +1,9 @@
 """The record index of a table at a snapshot: its runs, and the file groups that they do not cover.
 
-A commit lists the runs that it wrote in its own metadata, under `lakebed.record_index`. A commit that
-lists none, such as one of Hudi's or a clustering, leaves its file groups uncovered: there, keys are
-looked up in the files. If the manifest is missing, or if a commit whose entries were compacted has
-been rolled back, no file group is covered until the index is rebuilt.
+A commit lists the runs that it wrote in its metadata, under `lakebed.record_index`. A commit that
+lists none, such as one of Hudi's or a clustering, leaves its file groups uncovered: their keys are
+looked up in the files. No file group is covered, until the index is rebuilt, if the manifest is
+missing or if a commit whose entries were compacted has been rolled back.
 """
 
 import json
@@ -24,25 +24,25 @@ RECORD_INDEX: Final = "record_index"
 """The name of the folder below `.hoodie/lakebed`."""
 RECORD_INDEX_FOLDER: Final = f".hoodie/lakebed/{RECORD_INDEX}"
 COMMIT_ENTRIES: Final = "lakebed.record_index"
-"""The key in a commit's extra metadata under which it lists its runs."""
+"""The key under which a commit's extra metadata lists its runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordIndexState:
-    """The runs of the index, and the file groups `whole`, whose keys they may lack (None: all).
+    """The runs of the index, and the file groups `whole` whose keys they may lack (None: all).
 
-    `manifest` accounts for every commit of the snapshot; it is None if the index must be rebuilt.
+    `manifest` accounts for every commit of the snapshot; None if the index must be rebuilt.
     """
 
     manifest: Manifest | None
     runs: tuple[RunFile, ...] = ()
     whole: frozenset[FileGroupId] | None = None
-    # Whether the archive has to be read for commits that the stored manifest does not cover.
+    # Whether the stored manifest lacks commits that may only be in the archive.
     is_stale: bool = False
 
 
 def open_record_index(snapshot: Snapshot) -> RecordIndexState:
-    """Return the index of a table as of its latest snapshot."""
+    """Return the record index of a table at its latest snapshot."""
     try:
         manifest = read_manifest(snapshot.storage, RECORD_INDEX_FOLDER)
         if manifest is None or manifest.broken(snapshot) is not None:
@@ -59,5 +59,5 @@ def open_record_index(snapshot: Snapshot) -> RecordIndexState:
 
 
 def list_entries(runs: tuple[RunFile, ...]) -> Mapping[str, str]:
-    """Return the extra metadata of a commit that wrote these runs."""
+    """Return extra metadata for a commit that wrote these runs."""
     return {COMMIT_ENTRIES: json.dumps({RECORD_INDEX: asdict(CommitRuns(entries=runs))})}

@@ -1,10 +1,10 @@
-"""The record index: finds the file group that holds a key, without reading base files.
+"""The record index, which finds the file group of a key without reading base files.
 
 Inserts add an entry for each new key, in the commit that makes the rows visible. An entry may be
-stale: its key was deleted, and a base file without the key was written since. Even then the key may
-be written to that file group again, except under a global index that does not move rows between
-partitions: there, as with a simple index, a key that no longer exists has to go to the partition
-that its new row names. Only in that case are entries checked against the files.
+stale: its key may have been deleted, and a base file written without it. The key may still be
+written to that file group again, except with a global index that does not move rows between
+partitions: there, as with a simple index, a key that no longer exists belongs to the partition of
+its new row. Only in that case are entries checked against the files.
 """
 
 import warnings
@@ -34,7 +34,7 @@ from lakebed.table.read.parquet_source import ParquetFooter
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 
-# Operations that do not look keys up.
+# Operations that do not look up keys.
 _BLIND = ("BULK_INSERT", "INSERT")
 
 _Batches = Callable[[], Iterable[pa.RecordBatch]]
@@ -42,20 +42,20 @@ _Batches = Callable[[], Iterable[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True)
 class RecordStrategy(BaseFileStrategy):
-    """Keys are looked up in the record index; a global index searches all partitions."""
+    """The strategy that uses the record index; a global index searches all partitions."""
 
     value: RecordIndex
     needs_keys: ClassVar[bool] = True
 
     def moves_rows(self, config: TableConfig) -> bool:
-        """Return the table's setting; if it has none, as in Hudi's tables, rows do not move."""
+        """Return the table's setting; without one, as in Hudi's tables, rows do not move."""
         stored = UPDATE_PARTITION.name in config.properties
         return stored and UPDATE_PARTITION.value(config.properties)
 
     def indexed_slices(self, snapshot: Snapshot) -> list[FileSlice]:
-        """Return the slices with a base file, to be searched in all their logs.
+        """Return the slices with a base file, whose logs are all searched too.
 
-        A key that was deleted and written again may be in a log and in no base file.
+        A key that was deleted and written again may be in a log and not in the base file.
         """
         slices = [s for s in snapshot.slices if s.base_file is not None and not s.damage]
         return [replace(slice_, key_logs=slice_.log_files) for slice_ in slices]
@@ -70,7 +70,7 @@ class RecordStrategy(BaseFileStrategy):
         return RecordLocator(state.whole, state.runs, stays)
 
     def key_index(self, snapshot: Snapshot) -> KeyIndex | None:
-        """Return the index, if it covers any file group."""
+        """Return the index if it covers any file group, otherwise None."""
         state = open_record_index(snapshot)
         if state.whole is None:
             return None
@@ -88,11 +88,11 @@ class _RecordKeyIndex:
 
     @property
     def cost(self) -> int:
-        """Return how many files a lookup reads."""
+        """Return the number of files that a lookup reads."""
         return len(self.runs)
 
     def find(self, keys: pa.StringArray) -> frozenset[FileGroupId]:
-        """Return the file groups that may hold one of the keys, which ascend."""
+        """Return the file groups that may hold one of the keys, which must ascend."""
         found = set(self.whole)
         for run in self.runs:
             for batch in read_entries(self.storage, run.path, keys, self.footers):
@@ -104,8 +104,8 @@ class _RecordKeyIndex:
 class RecordLocator(SimpleLocator):
     """Finds the file groups of a write's keys in the runs of the index.
 
-    In the file groups `whole` (None: in all of them) keys are looked up in the files. With `checks`,
-    this also applies to the file groups that the index returns.
+    In the file groups `whole` (None: in all), keys are looked up in the files. With `checks`, so
+    are they in the file groups that the index returns.
     """
 
     whole: frozenset[FileGroupId] | None
@@ -136,8 +136,8 @@ class RecordLocator(SimpleLocator):
     ) -> list[_Batches] | None:
         """Return the entries of `keys` in each run, as holders; None if files must be searched.
 
-        All entries are read before any is used, so that files can still be searched if a run is
-        damaged. Without `keys` there are too many entries to hold, so they are read again.
+        All runs are read before any entry is used, so that files can still be searched if a run is
+        damaged. Without `keys` there may be too many entries to hold, so they are read again later.
         """
         if self.whole is None:
             return None
@@ -156,7 +156,7 @@ class RecordLocator(SimpleLocator):
                     DamageWarning,
                     stacklevel=2,
                 )
-                # Its absence makes the services after the write rebuild the index.
+                # If the run is missing, the services after the write rebuild the index.
                 storage.delete(run.path)
                 return None
             found.append(batches if held is None else held.copy)
@@ -171,7 +171,7 @@ def _read_holders(
 
 
 def _numbers(holders: Iterable[pa.RecordBatch]) -> set[int]:
-    """Return the positions of all file groups that hold a key."""
+    """Return the positions of all file groups in a set of holders."""
     return {
         number
         for batch in holders

@@ -1,1 +1,1 @@
-"""Secondary indexes: they map values of columns to the record keys of rows that may have them."""
+"""Secondary indexes, which map values of columns to the record keys of rows that may have them."""

@@ -1,6 +1,6 @@
 """The definition of a secondary index: its name, its columns, and an id.
 
-Definitions are table properties, so an index that has lost all of its runs is still defined.
+Definitions are table properties, so they remain if all runs of an index are lost.
 """
 
 import json
@@ -19,16 +19,16 @@ from lakebed.table.config.schema import find_field
 
 MAX_COLUMNS: Final = 16
 PROPERTY_PREFIX: Final = "lakebed.secondary.index."
-# Such a name is a valid folder name on every storage, and short enough for a path.
+# Valid as a folder name on every storage, and short enough for a path.
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDefinition:
-    """An index on `columns`, each a column of the table or a nested field (`place.city`).
+    """An index on `columns`, which are columns of the table or nested fields (`place.city`).
 
     `kinds` are the types of the columns when the index was created, in Arrow's notation. The `id`
-    distinguishes the index from dropped indexes of the same name.
+    distinguishes the index from dropped indexes with the same name.
     """
 
     name: str
@@ -38,7 +38,7 @@ class IndexDefinition:
 
     @classmethod
     def create(cls, name: str, columns: Sequence[str], schema: pa.Schema, id_: str) -> Self:
-        """Return a checked definition; raise InvalidError or SchemaError if it is invalid."""
+        """Return a definition; raise InvalidError or SchemaError if it is invalid."""
         if not _NAME.fullmatch(name):
             raise InvalidError(
                 f"index {name!r}: expected a name of at most 64 letters, digits, '-' and '_' that "
@@ -81,7 +81,7 @@ class IndexDefinition:
 
     @property
     def folder(self) -> str:
-        """Return the name of the folder that holds the runs; no other index ever uses it."""
+        """Return the name of the folder for the index's runs, which no other index ever uses."""
         return f"{self.name}.{self.id}"
 
     @property
@@ -90,7 +90,7 @@ class IndexDefinition:
         return property_name(self.name)
 
     def missing_column(self, schema: pa.Schema) -> str | None:
-        """Return a column of the index that the table does not have."""
+        """Return a column of the index that the table lacks, or None."""
         for column in self.columns:
             try:
                 resolve_column(column, schema, self.name)
@@ -99,7 +99,7 @@ class IndexDefinition:
         return None
 
     def resolve(self, schema: pa.Schema) -> list[pa.DataType] | None:
-        """Return the types of the columns; None if one was dropped or its encoding changed."""
+        """Return the types of the columns; None if a column was dropped or its encoding changed."""
         kinds = []
         for column, was in zip(self.columns, self.kinds, strict=True):
             try:
@@ -113,15 +113,15 @@ class IndexDefinition:
 
 
 def index_names(properties: Mapping[str, str]) -> list[str]:
-    """Return the names of the secondary indexes of a table, in order, even of damaged ones."""
+    """Return the sorted names of a table's secondary indexes, including damaged ones."""
     found = (key for key in properties if key.startswith(PROPERTY_PREFIX))
     return sorted(key.removeprefix(PROPERTY_PREFIX) for key in found)
 
 
 def parse_definitions(properties: Mapping[str, str]) -> list[IndexDefinition]:
-    """Return the secondary indexes of a table by name, without damaged definitions.
+    """Return the secondary indexes of a table, sorted by name, without damaged definitions.
 
-    An index with a damaged definition is neither maintained nor used: it has to be created again.
+    An index with a damaged definition is neither maintained nor used; it must be created again.
     """
     found = []
     for name in index_names(properties):
@@ -136,7 +136,7 @@ def property_name(name: str) -> str:
 
 
 def resolve_column(column: str, schema: pa.Schema, what: str) -> tuple[str, pa.DataType]:
-    """Return the column as the table spells it, and its type; `a.b` is the field `b` of `a`."""
+    """Return a column's name as spelled in the table, and its type; `a.b` is field `b` of `a`."""
     fields: Iterable[pa.Field] = schema
     path: list[str] = []
     kind: pa.DataType | None = None
@@ -167,10 +167,10 @@ def column_values(batch: pa.RecordBatch, column: str) -> pa.Array:
 
 
 def _family(kind: str) -> str:
-    """Return the family of types that share an encoding: widening within it keeps the index.
+    """Return the family of types with a common encoding, within which widening keeps the index.
 
-    Float and double are different families: after widening, older rows are read as the double that
-    their decimal string denotes, whose bits differ from those of the widened float.
+    Float and double are different families: after widening, an older row is read as the double of
+    its decimal string, which differs from the double that the float converts to.
     """
     if kind in ("int8", "int16", "int32", "int64"):
         return "integer"

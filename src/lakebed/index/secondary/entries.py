@@ -1,7 +1,7 @@
 """Entries of a secondary index: the encoded values of a row, its partition and its key.
 
-An entry says that a version of the row had these values. Only the row itself shows its current
-values; so an index lookup returns candidates, and superfluous candidates cost time but never make a
+An entry means that some version of the row had these values. Only the row itself has its current
+values, so an index lookup returns candidates; superfluous candidates cost time, but never make a
 result wrong.
 """
 
@@ -22,7 +22,7 @@ from lakebed.table.read.parquet_source import ParquetFooter, ParquetSource, open
 from lakebed.table.store.run_writer import RunSizes, RunWriter
 
 Footers = dict[str, ParquetFooter]
-"""Cached footers of runs, by path; runs never change, so a footer stays valid."""
+"""Cached footers of runs, by path. They stay valid, because runs never change."""
 
 ENTRY_KEY: Final = "_key"
 # A query for one value reads one row group of each run.
@@ -40,7 +40,7 @@ _STORED_SCHEMA: Final = ENTRY_SCHEMA.set(
 
 
 def make_entries(rows: pa.RecordBatch, columns: Sequence[str], partition: str) -> pa.RecordBatch:
-    """Return an entry for each of `rows`, which hold record keys and the columns of the index."""
+    """Return an entry for each of `rows`, which have record keys and the columns of the index."""
     return add_values(make_keys(rows, partition), rows, columns)
 
 
@@ -55,7 +55,7 @@ def make_keys(rows: pa.RecordBatch, partition: str) -> pa.RecordBatch:
 def add_values(
     keys: pa.RecordBatch, rows: pa.RecordBatch, columns: Sequence[str]
 ) -> pa.RecordBatch:
-    """Return `keys`, the entries that `make_keys` made of `rows`, with the values of `columns`."""
+    """Return `keys`, the result of `make_keys` for `rows`, with the values of `columns` added."""
     if not columns:
         return keys
     values = [column_values(rows, column) for column in columns]
@@ -64,20 +64,20 @@ def add_values(
 
 
 def key_entries(entries: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the entries without values, keyed by partition and record key instead."""
+    """Return the entries with partition and record key as their only key parts."""
     places = [entries.column(PARTITION_PATH), entries.column(RECORD_KEY)]
     return pa.RecordBatch.from_arrays([encode_rows(places), *places], schema=ENTRY_SCHEMA)
 
 
 def row_keys(entries: pa.RecordBatch) -> pa.Array:
-    """Return the partition and record key of each entry as one string."""
+    """Return for each entry a string that identifies its partition and record key."""
     return pc.binary_join_element_wise(
         entries.column(PARTITION_PATH), entries.column(RECORD_KEY), "\0"
     )
 
 
 def sort_entries(entries: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return entries in ascending order, without duplicates."""
+    """Return entries in ascending order without duplicates."""
     empty = pa.RecordBatch.from_pylist([], ENTRY_SCHEMA)
     gathered = pa.concat_batches([empty, *entries])
     keys = gathered.column(ENTRY_KEY)
@@ -94,7 +94,7 @@ def write_entries(
 ) -> RunFile:
     """Write sorted entries as one run.
 
-    Compression takes longer than all other work on an entry, so only long-lived runs are worth it.
+    Compression takes longer than all other work on entries, so it pays for long-lived runs only.
     """
     sink = storage.open_write(path)
     with RunWriter(
@@ -134,7 +134,7 @@ def _open_run(storage: Storage, path: str, footers: Footers | None) -> Iterator[
 def count_entries(
     storage: Storage, path: str, ranges: Sequence[Range], footers: Footers | None = None
 ) -> int:
-    """Return an upper bound of the entries in `ranges`: the size of the row groups that overlap."""
+    """Return an upper bound for the entries in `ranges`: the rows of overlapping row groups."""
     wanted = KeyFilter.of(ranges=ranges, column=ENTRY_KEY)
     with _open_run(storage, path, footers) as file:
         groups = wanted.row_groups(file, _what(path))
@@ -144,7 +144,7 @@ def count_entries(
 def find_entries(
     storage: Storage, path: str, ranges: Sequence[Range], footers: Footers | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the entries of a run whose keys lie in `ranges`, from row groups that may hold them."""
+    """Yield the entries of a run in `ranges`, reading only row groups that may contain any."""
     wanted = KeyFilter.of(ranges=ranges, column=ENTRY_KEY)
     with _open_run(storage, path, footers) as file:
         groups = wanted.row_groups(file, _what(path))

@@ -1,11 +1,11 @@
-"""The manifest of an index: its runs, and the commits whose rows they hold.
+"""The manifest of an index: its runs, and the commits whose rows they cover.
 
-An index must know every version that the table may return. The manifest lists the base runs, which
-hold the rows of one snapshot, and how later commits are accounted for: by the runs that a commit
-lists in its own metadata, or, if another engine wrote it, by the file groups that it touched, which
-must be read completely. Each open accounts for the commits of the timeline that the manifest does not
-cover (`account_for`), so an old manifest is usable too. A manifest is replaced only under the
-table's lock.
+An index must cover every version that the table may return. The manifest lists the base runs, which
+cover one snapshot, and accounts for each later commit: by the runs that the commit lists in its
+metadata or, if another engine wrote it, by the file groups that it touched, which must be read
+completely. Opening an index accounts for the commits that the manifest does not cover yet
+(`account_for`), so an old manifest is usable too. A manifest is replaced only under the table's
+lock.
 """
 
 import json
@@ -27,7 +27,7 @@ from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, WRITE_ACTIONS, Timeline
 
 COMMIT_RUNS: Final = "lakebed.index"
-"""The key in a commit's extra metadata under which it lists the runs of each index."""
+"""The key under which a commit's extra metadata lists the runs of each index."""
 
 MANIFEST_NAME: Final = "manifest.json"
 _CHECKSUM: Final = "crc32"
@@ -46,8 +46,8 @@ class RunFile:
 class CommitRuns:
     """The runs that one commit wrote for an index.
 
-    `entries` hold the values of its rows, `open` the keys of rows whose values only a merge
-    determines, `deleted` the keys of rows that it deleted.
+    `entries` contain the values of its rows, `open` the keys of rows whose values depend on a
+    merge, and `deleted` the keys of rows that it deleted.
     """
 
     entries: tuple[RunFile, ...] = ()
@@ -56,12 +56,12 @@ class CommitRuns:
 
     @property
     def files(self) -> tuple[RunFile, ...]:
-        """Return the runs of all kinds, each once."""
+        """Return the runs of all kinds, without duplicates."""
         return tuple(dict.fromkeys((*self.entries, *self.open, *self.deleted)))
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
-        """Parse the result of `asdict`."""
+        """Parse a dict as returned by `asdict`."""
         return cls(**{kind: _parse_runs(values[kind]) for kind in ("entries", "open", "deleted")})
 
 
@@ -71,20 +71,20 @@ class Manifest:
 
     Attributes:
         is_complete: Whether the base runs were built.
-        mark: Every commit that was requested before this instant is accounted for, unless its writer's
-            clock was behind.
-        first: The start of the active timeline; the archived commits before it are accounted for.
+        mark: All commits requested before this instant are accounted for, except those of writers
+            whose clock was behind.
+        first: The start of the active timeline; all commits before it are accounted for.
         covered: The commits of the active timeline that are accounted for.
-        settled: The commits of the active timeline whose rows are in the base runs. Versions that
-            these rows replaced are not in the runs, so the index becomes incomplete if one of these
+        settled: The commits of the active timeline whose rows are in the base runs. The runs lack
+            the versions that these rows replaced, so the index becomes incomplete if one of these
             commits is rolled back.
-        made: The last instant of the table when the base runs were written.
+        made: The latest instant of the table when the base runs were written.
         base: The base runs, in the order of their keys.
-        delta: Runs written by a compaction: the entries of rows that changed since the base runs
+        delta: Runs that a compaction wrote: the entries of rows that changed since the base runs
             were written, and the keys of those rows, whose entries in the base runs are stale. Its
-            open runs hold the keys of all rows that no base run can describe either.
+            open runs contain the keys of all rows whose values depend on a merge.
         commits: The runs of commits whose rows are in neither `base` nor `delta`.
-        whole: The file groups that commits without runs have written to since.
+        whole: The file groups to which commits without runs have written since.
         emptied: The partitions in which file groups were replaced since.
         retired: Files that the previous manifest listed; a reader may still be using them.
         token: Identifies the build or compaction that wrote the base runs.
@@ -106,7 +106,7 @@ class Manifest:
 
     @classmethod
     def at(cls, timeline: Timeline) -> Self:
-        """Return the manifest of an index to be built from the rows of a snapshot."""
+        """Return the manifest of an index that is to be built from a snapshot."""
         commits = frozenset(commit.requested for commit in timeline.commits)
         return cls(
             is_complete=False,
@@ -162,18 +162,18 @@ class Manifest:
 
     @property
     def files(self) -> frozenset[str]:
-        """Return the paths of all runs that are in use."""
+        """Return the paths of all runs in use."""
         runs = [*self.base, *self.delta.files]
         runs += [run for of in self.commits.values() for run in of.files]
         return frozenset(run.path for run in runs)
 
     def lags(self, snapshot: Snapshot) -> bool:
-        """Return whether commits were archived since, perhaps some that are not accounted for."""
+        """Return whether commits that may not be accounted for have been archived."""
         first = snapshot.timeline.first_active
         return first is not None and first > self.first
 
     def broken(self, snapshot: Snapshot) -> str | None:
-        """Return why the manifest cannot be completed from the timeline; None if it can."""
+        """Return the reason why the index must be rebuilt, or None."""
         timeline = snapshot.timeline
         restored = [i for i in timeline.select(Action.RESTORE) if i.requested > self.made]
         if restored:
@@ -186,9 +186,9 @@ class Manifest:
         return None
 
     def _settled_and_lost(self, snapshot: Snapshot) -> set[Instant]:
-        """Return settled commits that are old enough to be archived, but are not in the archive.
+        """Return settled commits that should be in the archive, given their age, but are not.
 
-        Another engine may have rolled them back, and archived its rollback since then.
+        Another engine may have rolled them back, and archived its rollback as well.
         """
         first = snapshot.timeline.first_active
         if first is None or first <= self.mark:
@@ -203,10 +203,11 @@ class Manifest:
         key: str = COMMIT_RUNS,
         moves_rows: bool = False,
     ) -> Self:
-        """Return the manifest with the commits of the snapshot that it does not cover yet.
+        """Return the manifest with all commits of the snapshot accounted for.
 
-        `folder` is the name under which commits list the runs of the index, in the entry `key` of
-        their metadata. With `moves_rows` a clustering is a write: it moves rows between file groups.
+        `folder` is the name under which commits list the index's runs, in the entry `key` of their
+        metadata. With `moves_rows`, a clustering counts as a write, because it moves rows between
+        file groups.
         """
         timeline = snapshot.timeline
         commits, whole, emptied = dict(self.commits), set(self.whole), set(self.emptied)
@@ -216,7 +217,7 @@ class Manifest:
             replaced = metadata.partition_to_replace_file_ids or {}
             gone = {FileGroupId(path, id_) for path, ids in replaced.items() for id_ in ids}
             if rewrites(metadata) and not (moves_rows and gone):
-                # If it replaced a file group of `whole`, the rows are in its own file groups now.
+                # If it replaced a file group of `whole`, it moved the rows to new file groups.
                 whole |= _written(metadata) if gone & whole else set()
                 continue
             emptied |= {group.partition for group in gone}
@@ -241,10 +242,10 @@ class Manifest:
         )
 
     def _others(self, snapshot: Snapshot) -> Iterator[tuple[Instant, CommitMetadata]]:
-        """Yield the commits that are not covered, in the order of their completion."""
+        """Yield the commits that are not covered, in order of completion."""
         timeline = snapshot.timeline
         if self.lags(snapshot):
-            # Our own archiving accounts for the commits that it removes from the timeline.
+            # Another engine archived these commits: our own archiving accounts for them first.
             history = snapshot.config.history_path
             known = self.covered | {commit.requested for commit in timeline.commits}
             rows = read_archived(snapshot.storage, history, since=self.first)
@@ -260,7 +261,7 @@ class Manifest:
 
 
 def lost_commits(snapshot: Snapshot, commits: Iterable[Instant]) -> set[Instant]:
-    """Return which of `commits` are neither completed on the timeline nor in the archive."""
+    """Return those of `commits` that are neither completed on the timeline nor archived."""
     gone = {at for at in commits if snapshot.timeline.completed(at) is None}
     if not gone:
         return gone
@@ -270,10 +271,9 @@ def lost_commits(snapshot: Snapshot, commits: Iterable[Instant]) -> set[Instant]
 
 
 def rolled_back(snapshot: Snapshot) -> frozenset[Instant]:
-    """Return the commits that the rollbacks of the timeline have undone, or are undoing.
+    """Return the commits that rollbacks on the timeline, completed or pending, undo.
 
-    By the order of instants alone, such a commit would look archived once only a savepoint is left
-    before it.
+    By its instant alone, such a commit may look archived, if only a savepoint is left before it.
     """
     active = snapshot.commits.active
     found: set[str] = set()
@@ -303,12 +303,12 @@ def runs_of(
 
 
 def list_runs(runs: Mapping[str, CommitRuns]) -> Mapping[str, str]:
-    """Return the extra metadata of a commit that lists the runs of each index."""
+    """Return extra metadata for a commit that lists the runs of each index."""
     return {COMMIT_RUNS: json.dumps({folder: asdict(of) for folder, of in sorted(runs.items())})}
 
 
 def read_manifest(storage: Storage, folder: str) -> Manifest | None:
-    """Read the manifest in a folder; None if there is none."""
+    """Read the manifest in a folder; return None if there is none."""
     path = f"{folder}/{MANIFEST_NAME}"
     try:
         data = storage.read(path)
@@ -323,12 +323,12 @@ def put_manifest(storage: Storage, folder: str, manifest: Manifest) -> None:
 
 
 def _checksum(values: Mapping[str, Any]) -> int:
-    """Return the checksum of a manifest's values, however they are formatted."""
+    """Return the checksum of a manifest's values, independent of their formatting."""
     return crc32(json.dumps(values, sort_keys=True).encode())
 
 
 def _with_checksum(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the other values; raise ValueError if their checksum does not match."""
+    """Return the values without their checksum; raise ValueError if it does not match."""
     if values.pop(_CHECKSUM) != _checksum(values):
         raise ValueError("the checksum does not match")
     return values
@@ -351,16 +351,16 @@ def _written(metadata: CommitMetadata) -> set[FileGroupId]:
 
 
 def as_late(runs: CommitRuns) -> CommitRuns:
-    """Return the runs of a commit that began before commits whose rows are in the base runs.
+    """Return the runs of a commit that started before commits whose rows are in the base runs.
 
-    If it deletes the winning version of a row, a superseded version may become current again, whose
-    values the base runs lack. Under some merge rules any row can be a delete, so all keys of the
-    commit are open.
+    If it deletes the winning version of a row, a superseded version may become current, whose
+    values the base runs lack. With some merge rules any row can be a delete, so all its keys are
+    open.
     """
     return replace(runs, open=runs.files)
 
 
 def _mark(timeline: Timeline) -> Instant:
-    """Return an instant before which every commit has completed, and no commit can be added."""
+    """Return an instant before which no commit is pending or will be added."""
     pending = [i.requested for i in timeline.pending() if i.action in WRITE_ACTIONS]
     return min(pending, default=timeline.last_instant or "")

@@ -1,9 +1,9 @@
-"""Makes the entries of rows that are being written: with values, open, or deleted.
+"""Make index entries for rows that are being written: with values, open, or deleted.
 
-Not every written version shows the values of its row: a partial update lacks columns, and under
-some merge rules the columns of an older version fill the gaps of a newer one. Such a version leaves
-an open entry, whose key is a candidate of every query until the index is compacted. The keys of
-deleted rows are recorded too, so that compaction can remove their entries.
+A written version does not always show the values of its row: a partial update lacks columns, and
+with some merge rules an older version fills gaps in a newer one. Such a version gets an open entry,
+whose key is a candidate of every query until the index is compacted. The keys of deleted rows are
+recorded too, so that compaction can remove their entries.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,10 +26,7 @@ _GROUP_BYTES: Final = 2 << 20
 
 
 class EntryKind(StrEnum):
-    """The kinds of entries, each with its own runs.
-
-    The values are stored on disk: do not change them.
-    """
+    """The kinds of entries, each with separate runs. Stored on disk: do not change the values."""
 
     VALUES = "entries"
     OPEN = "open"
@@ -38,7 +35,7 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewEntries:
-    """The entries that a task made for the index in `folder`: in memory, or as runs if many."""
+    """The entries that a task made for the index in `folder`, in memory or, if many, as runs."""
 
     folder: str
     kind: EntryKind
@@ -50,11 +47,11 @@ class NewEntries:
 class EntryMaker:
     """Makes the entries of one index from rows with some or all columns of the table.
 
-    `is_open` is set if rows do not show their final values. `fill` is the rule by which an older
-    version may replace some values; rows with such values get open entries. With `stays_open` the
-    values are in column groups that the rows are not written to. The columns `may_lack` belong to a
-    column group in which a delete may win while another group keeps the row: they are then null, so
-    an entry for null is added.
+    `is_open` is set if rows do not show their final values. `fill` is the rule by which older
+    versions may replace some values; rows with such values get open entries. `stays_open` is set if
+    the indexed values are in column groups to which the rows are not written. The columns
+    `may_lack` belong to a column group in which a delete may win although another group keeps the
+    row; they are then null, so an entry for null is added.
     """
 
     definition: IndexDefinition
@@ -65,16 +62,16 @@ class EntryMaker:
 
     @property
     def folder(self) -> str:
-        """Return the name of the folder of the index."""
+        """Return the name of the index's folder."""
         return self.definition.folder
 
     def make(
         self, keys: pa.RecordBatch, rows: pa.RecordBatch, *, is_merged: bool = False
     ) -> Iterator[tuple[EntryKind, pa.RecordBatch]]:
-        """Yield the entries of `rows`, none of which is a delete; `keys` are their keys alone.
+        """Yield the entries of `rows`, without deletes; `keys` are the result of `make_keys`.
 
-        `is_merged` states that the rows have been merged with all older versions, so that each
-        shows its final values.
+        With `is_merged`, the rows have been merged with all older versions, so that they show their
+        final values.
         """
         columns = self.definition.columns
         if self.stays_open or (self.is_open and not is_merged):
@@ -95,8 +92,9 @@ class EntryMaker:
 class IndexWriters:
     """The indexes that a write maintains.
 
-    In a table with column groups a delete may leave a row without some values, so its entries are
-    open; the entries of `open_only` always are. `shared` are the columns that every group holds.
+    Indexes in `open_only` always get open entries. With `deletes_leave_rows`, as in tables with
+    column groups, a delete in one group may leave a row without some values. `shared` are the
+    columns that every group stores.
     """
 
     indexes: tuple[IndexDefinition, ...] = ()
@@ -108,18 +106,18 @@ class IndexWriters:
     def of(cls, config: TableConfig, schema: pa.Schema) -> Self:
         """Return the indexes of a table with the columns of `schema`.
 
-        An index whose column types have changed is left out: it has to be rebuilt.
+        An index whose column types have changed is left out, because it must be rebuilt.
         """
         defined = parse_definitions(config.properties)
         return cls(tuple(one for one in defined if one.resolve(schema) is not None))
 
     @property
     def max_bytes(self) -> int:
-        """Return the most bytes of entries that a file group sends to the driver instead of runs."""
+        """Return the maximum size of entries that a file group sends to the driver."""
         return (len(self.indexes) + len(self.open_only)) * _GROUP_BYTES
 
     def makers(self, schema: pa.Schema, rule: MergeRule, *, is_partial: bool) -> list[EntryMaker]:
-        """Return the makers of entries for rows with the columns of `schema`, one per index."""
+        """Return an entry maker per index for rows with the columns of `schema`."""
         own = [_maker(one, schema, rule, is_partial=is_partial) for one in self.indexes]
         if self.deletes_leave_rows and rule.ordering_fields:
             own = [replace(maker, may_lack=self._own_columns(maker.definition)) for maker in own]
@@ -131,8 +129,8 @@ class IndexWriters:
     def by_group(self, groups: ColumnGroups, touched: Sequence[str]) -> dict[str, "IndexWriters"]:
         """Return the indexes that each of the `touched` column groups maintains in a write.
 
-        An index belongs to the group that owns its columns. If the write does not touch it, or the
-        columns are in several groups, another group adds open entries.
+        The group that owns an index's columns maintains it. If the write does not touch that group,
+        or several groups own the columns, another group adds open entries.
         """
         own: dict[str, list[IndexDefinition]] = {name: [] for name in touched}
         rest: list[IndexDefinition] = []
@@ -152,18 +150,18 @@ NO_INDEXES: Final = IndexWriters()
 
 
 def _owner(index: IndexDefinition, groups: ColumnGroups) -> str | None:
-    """Return the only column group that owns columns of an index; None if several do."""
+    """Return the only column group that owns columns of an index, or None if several do."""
     owners = {groups.owner(column) for column in _tops(index) if column not in groups.shared}
     return owners.pop() if len(owners) == 1 else None
 
 
 def _tops(index: IndexDefinition) -> frozenset[str]:
-    """Return the columns of the table that an index uses, or uses a field of."""
+    """Return the top-level columns that an index uses."""
     return frozenset(column.partition(".")[0] for column in index.columns)
 
 
 def _without(rows: pa.RecordBatch, columns: frozenset[str]) -> pa.RecordBatch:
-    """Return the rows with nulls in some columns."""
+    """Return the rows with nulls in `columns`."""
     arrays = [
         pa.nulls(rows.num_rows, field.type) if field.name in columns else array
         for field, array in zip(rows.schema, rows.columns, strict=True)

@@ -1,4 +1,4 @@
-"""Opens the secondary indexes of a table for queries, and finds rows that may have given values."""
+"""Open the secondary indexes of a table for queries, and find rows that may have given values."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +28,8 @@ _KEYS = pa.schema([ENTRY_SCHEMA.field(PARTITION_PATH), ENTRY_SCHEMA.field(RECORD
 class Candidates:
     """Rows that may satisfy a predicate.
 
-    `keys` has the columns PARTITION_PATH and RECORD_KEY, each pair once. The rows of the file groups
-    `whole` are not in the index: they must be read without a key filter.
+    `keys` has distinct pairs of PARTITION_PATH and RECORD_KEY. The file groups `whole` are not in
+    the index: they must be read without a key filter.
     """
 
     keys: pa.Table
@@ -38,9 +38,9 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class UnusableIndex:
-    """An index that no query can use; `reason` is a sentence for users.
+    """An index that no query can use; `reason` is a message for users.
 
-    `can_be_built` states that building it again helps.
+    `can_be_built` states whether rebuilding the index helps.
     """
 
     definition: IndexDefinition
@@ -50,7 +50,7 @@ class UnusableIndex:
 
 @dataclass(eq=False)
 class OpenIndex:
-    """An index that can answer queries at one snapshot; `kinds` are the types of its columns."""
+    """An index that can answer queries at a snapshot; `kinds` are the types of its columns."""
 
     definition: IndexDefinition
     kinds: list[pa.DataType]
@@ -58,7 +58,7 @@ class OpenIndex:
     snapshot: Snapshot = field(repr=False)
     footers: Footers = field(default_factory=dict, repr=False, compare=False)
     problems: list[str] = field(default_factory=list, repr=False, compare=False)
-    """Damage found so far; a damaged index is no longer searched."""
+    """The damage found so far; a damaged index is no longer searched."""
 
     @property
     def storage(self) -> Storage:
@@ -67,7 +67,7 @@ class OpenIndex:
 
     @property
     def runs(self) -> list[RunFile]:
-        """Return the runs that hold values."""
+        """Return the runs of entries with values."""
         return [
             *self.manifest.base,
             *self.manifest.delta.entries,
@@ -84,16 +84,16 @@ class OpenIndex:
 
     @property
     def num_entries(self) -> int:
-        """Return the number of entries of all runs."""
+        """Return the number of entries in all runs."""
         return sum(run.entries for run in (*self.runs, *self.open_runs))
 
     @property
     def num_open(self) -> int:
-        """Return the number of entries that are candidates of every query."""
+        """Return the number of open entries."""
         return sum(run.entries for run in self.open_runs)
 
     def estimate(self, ranges: Sequence[Range]) -> int:
-        """Return an upper bound of the candidates in `ranges`, from the footers of the runs."""
+        """Return an upper bound for the number of candidates in `ranges`, from footers of runs."""
         try:
             found = self._retried(lambda: self._count(ranges))
         except DAMAGE_ERRORS as error:
@@ -105,10 +105,10 @@ class OpenIndex:
         return sum(count_entries(self.storage, run.path, ranges, self.footers) for run in self.runs)
 
     def find(self, ranges: Sequence[Range], limit: int) -> Candidates | None:
-        """Return the rows whose values may lie in `ranges`.
+        """Return the rows whose values may be in `ranges`.
 
-        Returns None if there are more than `limit` of them, or if a run is damaged; the rows then
-        have to be found without the index.
+        Returns None if there are more than `limit`, or if a run is damaged; the caller must then
+        find the rows without the index.
         """
         try:
             return self._retried(lambda: self._find(ranges, limit))
@@ -131,10 +131,10 @@ class OpenIndex:
         return Candidates(_unique(held), self.manifest.whole)
 
     def _retried(self, search: Callable[[], _Result]) -> _Result | None:
-        """Search again if a run is missing because other processes have compacted the index.
+        """Return the result of `search`, repeated if another process has compacted the index.
 
-        One compaction leaves the runs that it replaces to open readers, the next deletes them.
-        Returns None if the index cannot be used any more.
+        A compaction leaves the runs that it replaces to open readers, and the next one deletes
+        them. Returns None if the index is no longer usable.
         """
         try:
             return search()
@@ -164,7 +164,7 @@ class OpenIndex:
 
 
 def open_indexes(snapshot: Snapshot) -> list[OpenIndex | UnusableIndex]:
-    """Return the secondary indexes of a table, ordered by name; no I/O if it has none."""
+    """Return the secondary indexes of a table, sorted by name; does no I/O if there are none."""
     properties = snapshot.config.properties
     found: list[OpenIndex | UnusableIndex] = []
     for name in index_names(properties):
@@ -179,11 +179,11 @@ def open_indexes(snapshot: Snapshot) -> list[OpenIndex | UnusableIndex]:
 
 
 def open_index(snapshot: Snapshot, definition: IndexDefinition) -> OpenIndex | UnusableIndex:
-    """Return one index of a table, as of the snapshot."""
+    """Return one index of a table at a snapshot."""
     if snapshot.timeline.until is not None:
         return UnusableIndex(definition, "it covers only the latest state of the table")
     if (gone := definition.missing_column(snapshot.schema)) is not None:
-        reason = f"the table has no column {gone!r} any more; call drop_index({definition.name!r})"
+        reason = f"the table no longer has column {gone!r}; call drop_index({definition.name!r})"
         return UnusableIndex(definition, reason, can_be_built=False)
     kinds = definition.resolve(snapshot.schema)
     if kinds is None:
@@ -197,7 +197,7 @@ def open_index(snapshot: Snapshot, definition: IndexDefinition) -> OpenIndex | U
 
 
 def current_manifest(snapshot: Snapshot, definition: IndexDefinition) -> Manifest | str:
-    """Return the manifest, with all commits of the snapshot, or the reason why it is not usable."""
+    """Return the manifest with all commits of the snapshot, or why the index is not usable."""
     try:
         manifest = read_manifest(snapshot.storage, index_folder(snapshot.config, definition))
         if manifest is None:
@@ -212,12 +212,12 @@ def current_manifest(snapshot: Snapshot, definition: IndexDefinition) -> Manifes
 
 
 def index_root(config: TableConfig) -> str:
-    """Return the folder of all indexes, below the table."""
+    """Return the folder of all indexes, relative to the table."""
     return f".hoodie/lakebed/{INDEX_PATH.value(config.properties)}"
 
 
 def index_folder(config: TableConfig, definition: IndexDefinition) -> str:
-    """Return the folder of an index, below the table."""
+    """Return the folder of an index, relative to the table."""
     return f"{index_root(config)}/{definition.folder}"
 
 

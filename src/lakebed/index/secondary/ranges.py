@@ -1,9 +1,9 @@
-"""Converts the constraints of a predicate to the ranges of index keys that can satisfy it.
+"""Convert the constraints of a predicate to ranges of index keys that can satisfy it.
 
-The columns of an index are used from left to right: if the predicate allows only listed values of a
-column (null included), the next column is used too; a range of values is the last one used. Every
-row that satisfies the predicate has its key in one of the ranges, but the ranges may also hold keys
-of other rows.
+Columns of an index are used from left to right. If the predicate restricts a column to listed
+values (null included), the next column is used too; a column restricted to a range is the last one.
+The key of every row that satisfies the predicate is in one of the ranges; the ranges may contain
+other keys.
 """
 
 import decimal
@@ -22,7 +22,7 @@ _EXACT = decimal.Context(prec=100)
 
 @dataclass(frozen=True, slots=True)
 class KeyRanges:
-    """The ranges to search, ascending, and how many columns of the index they determine."""
+    """The ranges to search, ascending, and the number of index columns that they use."""
 
     ranges: tuple[Range, ...]
     columns: int
@@ -31,7 +31,7 @@ class KeyRanges:
 def key_ranges(
     columns: Sequence[str], kinds: Sequence[pa.DataType], constraints: Constraints
 ) -> KeyRanges | None:
-    """Return the key ranges of rows that satisfy `constraints`; None if they may be anywhere."""
+    """Return the key ranges of rows that satisfy `constraints`; None if the index does not help."""
     prefixes = [b""]
     used = 0
     for name, kind in zip(columns, kinds, strict=True):
@@ -53,7 +53,7 @@ def key_ranges(
 
 
 def _finite(allowed: Allowed, kind: pa.DataType) -> list[bytes] | None:
-    """Return the encoded values that `allowed` lists, null included; None if it is a range."""
+    """Return the encoded values that `allowed` lists, including null; None if it is a range."""
     if allowed.values is None:
         return None
     known = (_encoded(value, kind) for value in allowed.values)
@@ -78,7 +78,7 @@ def _start(limit: Limit, kind: pa.DataType) -> bytes:
     if isinstance(value, decimal.Decimal):
         rounded = _rounded(value, kind, decimal.ROUND_CEILING)
         if rounded is None:
-            return VALUE  # out of the column's range: all of its values, or none, are greater
+            return VALUE  # outside of the column's range: no lower limit
         value, inclusive = rounded, inclusive or rounded != value
     part = _encode(value, kind)
     return part if inclusive else after_prefix(part) or part
@@ -96,7 +96,7 @@ def _end(limit: Limit, kind: pa.DataType) -> bytes | None:
 
 
 def _encoded(value: Value, kind: pa.DataType) -> bytes | None:
-    """Return the encoding of a value; None if the column cannot have the value."""
+    """Return the encoding of a value, or None if the column cannot have the value."""
     if isinstance(value, decimal.Decimal):
         rounded = _rounded(value, kind, decimal.ROUND_FLOOR)
         return None if rounded is None or rounded != value else _encode(rounded, kind)
@@ -104,7 +104,7 @@ def _encoded(value: Value, kind: pa.DataType) -> bytes | None:
 
 
 def _encode(value: Value, kind: pa.DataType) -> bytes:
-    # A constant may be of a wider type than the column; both have the same bytes.
+    # Constants may have a wider type than the column; the encoding is the same.
     if pa.types.is_floating(kind):
         kind = pa.float64()
     elif pa.types.is_signed_integer(kind):
@@ -115,7 +115,7 @@ def _encode(value: Value, kind: pa.DataType) -> bytes:
 
 
 def _rounded(value: decimal.Decimal, kind: pa.DataType, rounding: str) -> decimal.Decimal | None:
-    """Return a decimal with the column's fractional digits; None if it has too many integer digits."""
+    """Return a decimal rounded to the column's scale; None if it has too many digits."""
     unit = decimal.Decimal(1).scaleb(-kind.scale)
     made = value.quantize(unit, rounding=rounding, context=_EXACT)
     return made if len(made.as_tuple().digits) <= _widest(kind).precision else None

@@ -1,7 +1,7 @@
-"""Options of one read or one write of `format("lakebed")`, by Hudi's names.
+"""Options of one read or write of `format("lakebed")`, by Hudi's names.
 
-A job that is migrated from Hudi passes all options that it passed to Hudi, often the same ones to
-reads and writes. Therefore reads accept and ignore the options of writes, and vice versa.
+A job that is migrated from Hudi passes all the options that it passed to Hudi, often the same to
+reads and writes. So reads ignore the options of writes, and vice versa.
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ _WRITE: Final = "hoodie.datasource.write."
 _READ: Final = "hoodie.datasource.read."
 
 PATH: Final = Option(
-    "path", EITHER, text(), "the table's folder or URL; load(path) and save(path) give it"
+    "path", EITHER, text(), "the table's folder or URL, as passed to load(path) and save(path)"
 )
 STORAGE: Final = Option(
     "lakebed.storage.<name>",
@@ -57,10 +57,10 @@ BEGIN: Final = Option(
     _READ + "begin.instanttime",
     READ,
     text(),
-    "incremental: changes completed after this; 0, 000 and earliest mean all",
+    "incremental: changes completed after this time; 0, 000 and earliest mean all",
 )
 END: Final = Option(
-    _READ + "end.instanttime", READ, text(), "incremental: changes completed up to and with this"
+    _READ + "end.instanttime", READ, text(), "incremental: changes completed up to this time"
 )
 FORMAT: Final = Option(
     "hoodie.datasource.query.incremental.format",
@@ -72,13 +72,13 @@ WHERE: Final = Option(
     "lakebed.read.where",
     READ,
     text(),
-    "a predicate in SQL, by which files are skipped; the switch of the session does not matter",
+    "a predicate in SQL, which also skips files; independent of session settings",
 )
 PUSHDOWN: Final = Option(
     "lakebed.read.filter.pushdown",
     READ,
     flag(default=False),
-    "take over the filters of a query; only for a DataFrame that one query uses once: see datasource.md",
+    "push down the filters of a query; only for a DataFrame used by one query: see datasource.md",
 )
 
 OPERATION: Final = Option(
@@ -99,7 +99,7 @@ PARTITIONS_TO_DELETE: Final = Option(
     _WRITE + "partitions.to.delete",
     WRITE,
     names(),
-    "delete_partition: paths; without it the partitions of the rows",
+    "delete_partition: paths; by default the partitions of the rows",
 )
 MERGE_SCHEMA: Final = Option(
     "mergeschema",
@@ -125,7 +125,7 @@ _READ_FALSE: Final = {
     "a range whose files were cleaned is rejected": (
         "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
     ),
-    "the columns are those of the table now": "hoodie.datasource.read.schema.use.end.instanttime",
+    "columns are those of the current table": "hoodie.datasource.read.schema.use.end.instanttime",
     "partition columns are in the files": (
         "hoodie.datasource.read.extract.partition.values.from.path"
     ),
@@ -136,20 +136,20 @@ _WRITE_FALSE: Final = {
     "call t.upgrade()": "hoodie.write.auto.upgrade",
     "use upsert": "hoodie.datasource.write.insert.drop.duplicates",
     "call t.update_columns for rows that lack columns": "hoodie.datasource.write.reconcile.schema",
-    "give every column": "hoodie.write.set.null.for.missing.columns",
+    "write every column": "hoodie.write.set.null.for.missing.columns",
     "a column stays until mode overwrite": (
         "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
     ),
-    "a timestamp in a key is spelled as its number": (
+    "a timestamp in a key is formatted as a number": (
         "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
     ),
-    "keys and partition paths are spelled as Hudi does by default": """hoodie: write.complex.keygen.new.encoding
+    "keys and partition paths are formatted as Hudi does by default": """hoodie: write.complex.keygen.new.encoding
         datasource.write.slash.separated.date.partitioning""",
     "no catalogue is synced": "hoodie.datasource: hive_sync.enable meta.sync.enable",
     "call cluster": "hoodie.datasource.clustering.inline.enable",
-    "services run here": "hoodie.table.service.manager.enabled",
+    "services run in the writer": "hoodie.table.service.manager.enabled",
     "call back after save() returns": "hoodie.write.commit.callback.on",
-    "a row that fails stops all": "hoodie: errortable.enable write.ignore.failed",
+    "an invalid row fails the write": "hoodie: errortable.enable write.ignore.failed",
     "no metrics are sent": "hoodie.metrics.on",
     "the timeline is in the table": "hoodie.metaserver.enabled",
     _ONCE: "hoodie.merge.allow.duplicate.on.inserts",
@@ -173,7 +173,7 @@ _READ_REFUSED: Final = {
     "streams: not in this release": (
         "hoodie.datasource: read.streaming.table.version streaming.start"
     ),
-    "only whole commits are read": "hoodie.read.timeline.holes.resolution.policy",
+    "only complete commits are read": "hoodie.read.timeline.holes.resolution.policy",
 }
 _WRITE_REFUSED: Final = {
     "secondary indexes: later": "hoodie.datasource.write.secondarykey.column",

@@ -1,8 +1,8 @@
 """Hudi's options that have no effect here: each is either ignored or rejected.
 
-Most of them only tune Hudi (how many tasks, how much memory, where it looks first). Options that
-would change rows or guarantees, or call another service, are rejected, so that a job which relies
-on them fails at its first write.
+Most of them only tune Hudi, such as its tasks and memory. Options that would change rows or
+guarantees, or call another service, are rejected, so that a job that relies on them fails at its
+first write.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ METADATA_TABLE: Final = Option(
 )
 
 _IGNORED: Final = {
-    "tasks follow from the file groups": """
+    "tasks depend on the file groups": """
         hoodie: file.listing.parallelism finalize.write.parallelism rollback.parallelism
         markers.delete.parallelism archive.delete.parallelism global.index.reconcile.parallelism
         simple.index.parallelism global.simple.index.parallelism bloom.index.parallelism
@@ -75,11 +75,11 @@ _IGNORED: Final = {
         record.index.min.filegroup.count record.level.index.enable record.preparation.parallelism
         spillable.map.path streaming.write.enabled insert.parallelism clean.async
         cleaner.commits.retained keep.max.commits keep.min.commits""",
-    "row groups and encodings follow from the columns": """
+    "row groups and encodings depend on the columns": """
         hoodie.parquet: block.size page.size compression.codec compression.ratio dictionary.enabled
         bloom.filter.enabled field_id.write.enabled outputtimestamptype writelegacyformat.enabled
         write.utc-timezone.enabled spark.row.write.support.class""",
-    "hoodie.parquet.max.file.size and hoodie.parquet.small.file.limit count": """
+    "use hoodie.parquet.max.file.size and hoodie.parquet.small.file.limit": """
         hoodie: hfile.block.size hfile.compression.algorithm hfile.max.file.size logfile.max.size
         logfile.data.block.max.size logfile.to.parquet.compression.ratio
         copyonwrite.insert.split.size copyonwrite.insert.auto.split
@@ -91,7 +91,7 @@ _IGNORED: Final = {
     "services run after a write, or in `lakebed serve`": """
         hoodie: archive.async datasource.compaction.async.enable datasource.clustering.async.enable
         clean.async clean.async.enabled clustering.async.enabled clustering.async.max.commits""",
-    "docs/services.md says what cleaning, archiving and compaction do": """
+    "docs/services.md describes cleaning, archiving and compaction": """
         hoodie: commits.archival.batch archive.beyond.savepoint
         timeline.compaction.target.file.max.bytes timeline.manifest.retained.versions
         compaction.lazy.block.read compaction.reverse.log.read compaction.strategy
@@ -105,10 +105,10 @@ _IGNORED: Final = {
     "only with hoodie.write.commit.callback.on": """
         hoodie.write.commit.callback: class http.url http.api.key http.timeout.seconds
         http.custom.headers""",
-    "the lock shows by itself that its holder lives": """
+    "the lock file shows whether its holder is alive": """
         hoodie.write.lock: heartbeat_interval_ms conflict.resolution.strategy
         storage.heartbeat.poll.secs app_id""",
-    "it concerns the inside of Hudi's writer or reader": """
+    "an internal setting of Hudi's writer or reader": """
         hoodie: write.conflict.resolution.strategy allow.empty.commit auto.adjust.lock.configs
         block.writes.on.speculative.execution fail.on.timeline.archiving
         fail.writes.on.inline.table.service.exception skip.default.partition.validation
@@ -143,21 +143,21 @@ _IGNORED: Final = {
         prometheus.port pushgateway.host pushgateway.port pushgateway.job.name graphite.host
         graphite.port graphite.metric.prefix""",
     "rows never leave Arrow": "hoodie.datasource.write.row.writer.enable",
-    "runs are always sorted and merged; the rows are the same": "compaction_with_merge_sort_enable",
-    "a write waits for 60 s": "hoodie.write.lock.wait_time_ms",
-    "always skipped": "hoodie: datasource.read.incr.skip_compact datasource.read.incr.skip_cluster",
-    "key ranges and partitions always skip": "hoodie.enable.data.skipping",
+    "runs are always sorted and merged, with the same result": "compaction_with_merge_sort_enable",
+    "a write waits up to 60 s": "hoodie.write.lock.wait_time_ms",
+    "these are always skipped": "hoodie: datasource.read.incr.skip_compact datasource.read.incr.skip_cluster",
+    "always on, by key ranges and partitions": "hoodie.enable.data.skipping",
 }
 
 _REFUSED: Final = {
-    "a class of Java cannot be run": """
+    "Java classes cannot be run": """
         hoodie: index.class storage.layout.partitioner.class io.factory.class storage.class
         avro.write.support.class writestatus.class write.merge.handle.class
         write.concat.handle.class compact.merge.handle.class fileid.prefix.provider.class
         client.init.callback.classes record.size.estimator.class""",
-    "a class of Java cannot be run; files are sorted by record key": """
+    "Java classes cannot be run; files are sorted by record key": """
         hoodie.bulkinsert.user.defined.partitioner.class""",
-    "services look at all partitions": """
+    "services process all partitions": """
         hoodie: compaction.partition.path.regex clean.partition.filter.regex
         clean.partition.filter.selected cleaner.partition.filter.regex
         cleaner.partition.filter.selected""",
@@ -172,10 +172,10 @@ _REFUSED: Final = {
     "call delete_partitions": """
         hoodie.partition.ttl: inline strategy.type management.strategy.type strategy.class
         strategy.days.retain strategy.max.delete.partitions strategy.partition.selected""",
-    "check the rows before the write": """
+    "validate the rows before the write": """
         hoodie: precommit.validators prewrite.validators hoodie.precommit.validators:
         equality.sql.queries inequality.sql.queries single.value.sql.queries""",
-    "a row that fails stops the write": """
+    "an invalid row fails the write": """
         hoodie: errortable.base.path errortable.target.table.name errortable.write.class""",
     "read the Parquet files and bulk_insert them": """
         hoodie.bootstrap: base.path full.input.provider mode.selector mode.selector.regex
@@ -185,12 +185,12 @@ _REFUSED: Final = {
         zookeeper.connection_timeout_ms zookeeper.session_timeout_ms hivemetastore.database
         hivemetastore.table hivemetastore.uris dynamodb.table dynamodb.partition_key
         dynamodb.region dynamodb.billing_mode dynamodb.endpoint_url""",
-    "the DataFrame has the columns": "hoodie: avro.schema write.schema internal.schema",
-    "SQL writes need a connector of Java; use hoodie.datasource.write.operation": """
+    "the DataFrame determines the columns": "hoodie: avro.schema write.schema internal.schema",
+    "SQL writes need a Java connector; use hoodie.datasource.write.operation": """
         hoodie: spark.sql.insert.into.operation sql.insert.mode sql.bulk.insert.enable
         spark.sql.merge.into.partial.updates spark.sql.writes.prepped""",
-    "follows from the schema argument": "hoodie.table.create.schema",
-    "follows from the table's name": "hoodie.table.checksum",
+    "derived from the schema argument": "hoodie.table.create.schema",
+    "derived from the table's name": "hoodie.table.checksum",
     "always 2": "hoodie.timeline.layout.version",
     "Hudi's metadata table is not written": "hoodie.table.metadata.partitions",
     "rows are always clustered by record key": "hoodie.clustering.plan.strategy.sort.columns",

@@ -1,4 +1,4 @@
-"""The parts of an option: its names, its kind of value, where it is given, and its effect."""
+"""The parts of an option: its names, its kind of value, where it may be given, and its effect."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ class Subject:
 class Kind(Generic[T]):
     """A kind of value: `parse` returns None for an invalid string; `wanted` describes valid ones.
 
-    `words` are the valid values of an option that takes one of several words.
+    `words` are the valid values, if there are only a few.
     """
 
     default: T
@@ -60,7 +60,7 @@ class Kind(Generic[T]):
     words: tuple[str, ...] = ()
 
     def spell(self, given: str) -> str:
-        """Return a word in Hudi's spelling; return any other string unchanged."""
+        """Return a word in Hudi's spelling, and any other string unchanged."""
         if not self.words:
             return given
         found = self.parse(given.strip())
@@ -69,10 +69,10 @@ class Kind(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """One option. `effect` is a sentence for users: its effect, or why it is not supported.
+    """One option. `effect` is its effect, or why it is not supported, as a phrase for users.
 
-    `aliases` are older names. `write_names` are the names under which writes of `format("lakebed")`
-    accept a table property. `keyword` is the equivalent argument of `create_table`.
+    `aliases` are older names. `write_names` are names of a table property in writes of
+    `format("lakebed")`. `keyword` is the equivalent argument of `create_table`.
     """
 
     name: str
@@ -93,12 +93,12 @@ class Option(Generic[T]):
 
     @property
     def family(self) -> str:
-        """Return the prefix of options whose names users complete: `lakebed.storage.<name>`."""
+        """Return the prefix of a family of options, such as `lakebed.storage.`; '' for others."""
         return self.name.removesuffix("<name>") if self.name.endswith(".<name>") else ""
 
     @property
     def stored_name(self) -> str:
-        """Return the name of the table property that stores the option."""
+        """Return the table property that stores the option."""
         return self.prefix + self.name
 
     @property
@@ -108,13 +108,13 @@ class Option(Generic[T]):
 
     @property
     def is_changeable(self) -> bool:
-        """Return whether an existing table accepts another value."""
+        """Return whether the option of an existing table can be changed."""
         return Scope.LATER in self.subject.scope
 
     def value(self, properties: Mapping[str, str]) -> T:
-        """Return the value under the first of the option's names that is set, or the default.
+        """Return the value of the first of the option's names that is set, or the default.
 
-        Raises OptionError for an invalid value.
+        Raises OptionError if the value is invalid.
         """
         for name in (self.stored_name, self.name, *self.aliases):
             text = properties.get(name, "").strip()
@@ -145,9 +145,9 @@ class Option(Generic[T]):
 def listed(
     subject: Subject, fate: Fate, kind: Kind[T], names: Mapping[str, str]
 ) -> tuple[Option[T], ...]:
-    """Return options with the same subject, fate and kind; `names` maps effects to lists of names.
+    """Return options with the same subject, fate and kind; `names` maps effects to names.
 
-    In a list, `hoodie.parquet:` adds the prefix `hoodie.parquet.` to the names after it.
+    In a list of names, `hoodie.parquet:` adds the prefix `hoodie.parquet.` to those after it.
     """
     found = []
     for effect, ends in names.items():
@@ -161,7 +161,7 @@ def listed(
 
 
 class Settings:
-    """Options that one consumer uses together: a frozen dataclass whose fields are `setting`s."""
+    """Options that one consumer uses together: a frozen dataclass with `setting`s as fields."""
 
     __slots__ = ()
     subject: ClassVar[Subject]
@@ -173,12 +173,12 @@ class Settings:
 
 
 def setting(name: str, kind: Kind[T], effect: str, aliases: tuple[str, ...] = ()) -> T:
-    """Declare a field of `Settings` that is an option."""
+    """Declare a field of `Settings` for an option."""
     return field(default=kind.default, metadata={"option": (name, kind, effect, aliases)})
 
 
 def options_of(settings: type[Settings]) -> dict[str, Option[Any]]:
-    """Return the options of a class of settings, by field."""
+    """Return the options of a `Settings` class, by field."""
     declared = {one.name: one.metadata.get("option") for one in fields(cast("Any", settings))}
     return {
         name: Option(option[0], settings.subject, *option[1:])
@@ -204,7 +204,7 @@ def names() -> Kind[tuple[str, ...]]:
 
 
 def word(*words: str, default: str = "", same: Mapping[str, str] | None = None) -> Kind[str]:
-    """Return a kind that accepts a few words; `same` maps a word to the word to store."""
+    """Return a kind that accepts a few words; `same` maps words to those stored instead."""
     return _one_of(default, {one: (same or {}).get(one, one) for one in words})
 
 
@@ -230,12 +230,12 @@ def number(default: int, least: int = 0, most: int = _MOST) -> Kind[int]:
 
 
 def ratio(default: float) -> Kind[float]:
-    """Return a kind that accepts a ratio."""
+    """Return a kind that accepts a finite number of at least 0."""
     return Kind(default, "a number, 0 or greater", _ratio)
 
 
 def probability(default: float) -> Kind[float]:
-    """Return a kind that accepts a probability."""
+    """Return a kind that accepts a number between 0 and 1, exclusive."""
 
     def parse(given: str) -> float | None:
         found = _ratio(given)
@@ -255,7 +255,7 @@ def size(default: int, least: int = 1) -> Kind[int]:
 
 
 def duration(default_ms: int, zero: str) -> Kind[int]:
-    """Return a kind that accepts a duration, in milliseconds; `zero` describes the meaning of 0."""
+    """Return a kind that accepts a duration, in milliseconds; `zero` describes what 0 means."""
     wanted = f"a number and a unit, such as '7 days', '12 hours' or '30 minutes', or 0 {zero}"
     return Kind(default_ms, wanted, _duration)
 
@@ -267,7 +267,7 @@ def parse_names(given: str) -> tuple[str, ...]:
 
 def parse_whole_number(given: str, least: int = 0, most: int = _MOST) -> int | None:
     """Parse a whole number between two bounds; return None for any other string."""
-    # Check the length first: Python raises its own error for very long numbers.
+    # Check the length first, because `int` raises an error for very long numbers.
     if not (given.isascii() and given.isdigit() and len(given) <= len(str(most))):
         return None
     return int(given) if least <= int(given) <= most else None

@@ -1,4 +1,4 @@
-"""The options of `spark.read.format("lakebed")`, as values."""
+"""Parse the options of `spark.read.format("lakebed")`."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _EARLIEST: Final = re.compile(r"0+|earliest", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The options of one read; the mode is snapshot, read_optimized, incremental or cdc."""
+    """The options of one read, whose mode is snapshot, read_optimized, incremental or cdc."""
 
     path: str
     mode: str = "snapshot"
@@ -29,7 +29,7 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> tuple[Self, tuple[str, ...]]:
-        """Parse the options of one read; also return a line for each option that has no effect."""
+        """Parse the options of one read; also return a log line for each that has no effect."""
         options = {str(name).lower(): value for name, value in given.items()}
         path = path_of(options)
         checked = check_given(options, Scope.READ)
@@ -54,15 +54,15 @@ class ReadOptions:
 
 
 def path_of(options: Mapping[str, str]) -> str:
-    """Return the one path of a read or a write."""
+    """Return the path of a read or write."""
     if "paths" in options:
         raise InvalidError("a lakebed table is one folder: use load(path) with one path")
     path = options.get(of.PATH.name)
-    # Spark adds the owner when it creates a catalog table, whose options are lost later.
+    # Spark adds "owner" when it creates a catalog table, which would lose its options.
     if not path or "owner" in options:
         raise InvalidError(
             "format lakebed: expected the path of a table with each read and write: load(path), save(path) or "
-            "OPTIONS (path '...'). CREATE TABLE ... USING lakebed does not hand its options to a "
+            "OPTIONS (path '...'). CREATE TABLE ... USING lakebed does not pass its options to a "
             "Python data source: use CREATE TEMPORARY VIEW ... USING lakebed OPTIONS (path '...'), "
             "or add WITH (path='...') to each statement"
         )
@@ -72,4 +72,6 @@ def path_of(options: Mapping[str, str]) -> str:
 def _refuse_beside(held: Mapping[str, str], mode: str, *options: Option[str]) -> None:
     for option in options:
         if held.get(option.name, option.kind.default) != option.kind.default:
-            raise OptionError(f"option {option.name} does not go with {of.QUERY.name}={mode}")
+            raise OptionError(
+                f"option {option.name} cannot be combined with {of.QUERY.name}={mode}"
+            )

@@ -31,9 +31,9 @@ _FAMILIES: Final = tuple(option for option in OPTIONS.values() if option.family)
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The options that a caller gave: the values to store and the names used, by option.
+    """The options that a caller gave: values to store and names used, by the option's main name.
 
-    `lines` has a line for each option that has no effect.
+    `lines` are log messages for options that have no effect.
     """
 
     values: Mapping[str, str]
@@ -42,11 +42,11 @@ class Given:
 
     @property
     def stored(self) -> dict[str, str]:
-        """Return the values of the options that a table stores."""
+        """Return the options that a table stores, with their values."""
         return {name: value for name, value in self.values.items() if get_option(name).is_stored}
 
     def of_family(self, option: AnyOption) -> dict[str, str]:
-        """Return the values of a family of options, by their names without the family's prefix."""
+        """Return the values of a family of options, by name without the family's prefix."""
         found = {
             name: value for name, value in self.values.items() if name.startswith(option.family)
         }
@@ -54,9 +54,9 @@ class Given:
 
 
 def find_option(name: str) -> AnyOption | None:
-    """Return the option with this name, which may be an alias; None if the name is unknown.
+    """Return the option with this name or alias; None if the name is unknown.
 
-    A member of a family is the family's option under the member's own name.
+    A member of a family is returned as the family's option with the member's name.
     """
     found = _BY_ANY_NAME.get(name)
     if found is not None:
@@ -66,14 +66,14 @@ def find_option(name: str) -> AnyOption | None:
 
 
 def get_option(name: str) -> AnyOption:
-    """Return the option with this name, which must be known."""
+    """Return the option with this name or alias, which must be known."""
     option = find_option(name)
     assert option is not None, name
     return option
 
 
 def check_given(given: Mapping[str, str], place: Scope) -> Given:
-    """Check the options that are given in one place.
+    """Check the options that a caller gives at `place`.
 
     Raises OptionError for an option that is unknown or not supported.
     """
@@ -93,8 +93,8 @@ def check_given(given: Mapping[str, str], place: Scope) -> Given:
         main = option.name
         if values.setdefault(main, value) != value:
             raise OptionError(
-                f"options {names[main]}={values[main]} and {name}={value} say the same thing in two "
-                "ways: give one of them"
+                f"options {names[main]}={values[main]} and {name}={value} set the same option: "
+                "use one of them"
             )
         names.setdefault(main, name)
     return Given(values, names, tuple(lines))
@@ -103,7 +103,7 @@ def check_given(given: Mapping[str, str], place: Scope) -> Given:
 def _taken(name: str, place: Scope) -> AnyOption | None:
     """Return the option with this name; raise OptionError if it is not accepted at `place`.
 
-    None for an option of reads in a write, and vice versa, which is ignored.
+    Returns None for an option of reads in a write, and vice versa: these are ignored.
     """
     option = find_option(name)
     if option is None:
@@ -135,5 +135,5 @@ def _unknown(name: str, place: Scope) -> str:
         or (Scope.CREATE in option.subject.scope and known not in option.write_names)
     ]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f"; did you mean {near[0]}?" if near else "; docs/options.md lists those we know"
+    hint = f"; did you mean {near[0]}?" if near else "; docs/options.md lists all options"
     return f"unknown option {name!r}{hint}"

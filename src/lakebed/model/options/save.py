@@ -1,4 +1,4 @@
-"""The options of `df.write.format("lakebed")`, as values under the names that a table stores."""
+"""Parse the options of `df.write.format("lakebed")` to the names that a table stores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from lakebed.model.options.read import path_of
 from lakebed.model.options.registry import check_given
 from lakebed.model.options.table import INDEX_TYPE, UPDATE_PARTITION
 
-# The option that says whether rows move, of the indexes that have one of their own.
+# Indexes with their own option for whether rows move between partitions.
 _MOVES: Final = {
     "GLOBAL_BLOOM": of.BLOOM_MOVES,
     "RECORD_INDEX": of.RECORD_MOVES,
@@ -25,8 +25,8 @@ class SaveOptions:
     """The options of one write.
 
     `properties` are the options that a table stores, by name: the caller creates the table with
-    them, or compares them with the table's properties. `given` has the name under which the user
-    gave each property.
+    them, or compares them with the table's properties. `given` maps each property to the name that
+    the user gave.
     """
 
     path: str
@@ -40,13 +40,13 @@ class SaveOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> tuple[Self, tuple[str, ...]]:
-        """Parse the options of one write; also return a line for each option that has no effect."""
+        """Parse the options of one write; also return a log line for each that has no effect."""
         options = {str(name).lower(): value for name, value in given.items()}
         path = path_of(options)
         if of.AS_OF.name in options:
             raise OptionError(
-                f"option {of.AS_OF.name} cannot be given with a write: it names the past that a read "
-                "shows, and a write changes the table as it is now; to go back, call t.restore(savepoint)"
+                f"option {of.AS_OF.name} cannot be given with a write, which always changes the "
+                "current table; to go back to an earlier state, call t.restore(savepoint)"
             )
         checked = check_given({name: text.strip() for name, text in options.items()}, Scope.WRITE)
         held, properties, used = checked.values, checked.stored, dict(checked.names)

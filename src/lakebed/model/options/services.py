@@ -1,4 +1,4 @@
-"""Options of table services. They may change later; those passed to a call apply to that call."""
+"""Options of table services, which may change later; those passed to a call apply to that call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,7 @@ _PLAN: Final = "hoodie.clustering.plan.strategy."
 
 
 class CompactionMode(StrEnum):
-    """The kind of compaction: rewrite base files, merge logs only, or choose per file group."""
+    """What a compaction does: rewrite base files, merge logs only, or choose per file group."""
 
     FULL = "full"
     LOG = "log"
@@ -62,7 +62,7 @@ class Trigger(StrEnum):
 
 
 class CleanPolicy(StrEnum):
-    """How retention is measured. The values are stored on disk: do not change them."""
+    """How retention is measured. Stored on disk: do not change the values."""
 
     KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
     KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
@@ -73,8 +73,8 @@ class CleanPolicy(StrEnum):
 class UpkeepOptions(Settings):
     """The table services that run automatically after a write.
 
-    As in Hudi, cleaning and archiving are on and compaction is off by default. Cleaning is
-    considered only every few commits, because it costs a listing.
+    As in Hudi, cleaning and archiving are on by default and compaction is off. Cleaning is
+    considered only after several commits, because it costs a listing.
     """
 
     subject: ClassVar = UPKEEP
@@ -86,7 +86,7 @@ class UpkeepOptions(Settings):
     schedule: bool = setting(
         "hoodie.compact.schedule.inline",
         flag(default=False),
-        "only schedule it after a write; `lakebed serve` runs it",
+        "only schedule compactions after a write; `lakebed serve` executes them",
     )
     mode: CompactionMode = setting(
         "lakebed.compaction.mode",
@@ -176,7 +176,7 @@ class CompactionOptions(Settings):
 TOMBSTONE_RETENTION: Final = Option(
     "lakebed.tombstone.retention",
     COMPACTION,
-    duration(7 * 24 * 3_600_000, "to forget deletes as soon as they are compacted"),
+    duration(7 * 24 * 3_600_000, "to drop deletes as soon as they are compacted"),
     "how long a delete with an ordering value is kept after full compaction and clustering",
 )
 
@@ -185,10 +185,10 @@ TOMBSTONE_RETENTION: Final = Option(
 class CleanOptions(Settings):
     """How much history stays readable.
 
-    Whatever the policy, a file is not deleted if it was the newest of its file group within the
-    last `min_age_seconds`: a query that started within that time never loses a file, however fast
-    commits follow one another. A longer query is safe as long as the commit that it reads is
-    retained. With None, running queries are not protected, and the machine's clock is not used.
+    With any policy, a file is kept if it was the newest of its file group within the last
+    `min_age_seconds`, so a query that started within that time never loses a file. A longer query
+    is safe while the commit that it reads is retained. With None, running queries are not
+    protected, and the machine's clock is not used.
     """
 
     subject: ClassVar = CLEANING
@@ -213,7 +213,7 @@ class CleanOptions(Settings):
     file_versions_retained: int = setting(
         "hoodie.clean.fileversions.retained",
         number(3, 1),
-        "versions of each file group that stay",
+        "versions of each file group that are kept",
         ("hoodie.cleaner.fileversions.retained",),
     )
     min_age_seconds: int | None = setting(
@@ -230,8 +230,8 @@ _DELTA_COMMITS: Final = options_of(CompactionOptions)["max_delta_commits"]
 class ArchiveOptions(Settings):
     """How many commits stay on the active timeline.
 
-    Archiving starts when there are more than `max_commits` and leaves `min_commits`, or as many as
-    `clean` retains if that is more. On a merge-on-read table the last `delta_commits` since a
+    Archiving starts when there are more than `max_commits`, and leaves `min_commits` or, if more,
+    as many as `clean` retains. On a merge-on-read table, the last `delta_commits` since a
     compaction stay, because their number triggers the next compaction. `merge_files` archived files
     of one level are merged into one file of the next level.
     """

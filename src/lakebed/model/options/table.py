@@ -16,7 +16,7 @@ from lakebed.model.options.option import (
     word,
 )
 
-TABLE: Final = Subject("What a table is", Scope.CREATE)
+TABLE: Final = Subject("Tables", Scope.CREATE)
 KEYS: Final = Subject("Keys and partitions", Scope.CREATE)
 MERGING: Final = Subject("How versions of a key are merged", Scope.CREATE)
 INDEX: Final = Subject("The writer's index", Scope.CREATE)
@@ -33,7 +33,7 @@ NAME: Final = Option(
     "hoodie.table.name",
     TABLE,
     text(),
-    "the name of the table; without it, that of its folder",
+    "the name of the table; by default, that of its folder",
     write_names=(_WRITE + "table.name",),
     keyword="name",
 )
@@ -73,20 +73,20 @@ CDC_MODE: Final = Option(
     "hoodie.table.cdc.supplemental.logging.mode",
     TABLE,
     word("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER", default="DATA_BEFORE_AFTER"),
-    "what a logged change holds: its key, also the row before, also the row after",
+    "what is logged of a change: its key, also the row before, also the row after",
 )
 BLOCK_FORMAT: Final = Option(
     "hoodie.logfile.data.block.format",
     TABLE,
     word("parquet", "avro"),
-    "up to table version 9; without it parquet, or avro if an ordering column is text",
+    "up to table version 9; by default parquet, or avro if an ordering column is a string",
 )
 FIXED: Final = (
     *listed(
         TABLE,
         Fate.FIXED,
         word("true"),
-        {"tables without meta columns are read only": "hoodie.populate.meta.fields"},
+        {"tables without meta columns are read-only": "hoodie.populate.meta.fields"},
     ),
     *listed(
         TABLE,
@@ -108,7 +108,7 @@ RECORD_KEY: Final = Option(
     "hoodie.table.recordkey.fields",
     KEYS,
     names(),
-    "the key columns; without them a write creates a table that makes its own keys, as in Hudi",
+    "the key columns; without them, a write creates a table that generates its keys, as in Hudi",
     write_names=(_WRITE + "recordkey.field",),
     keyword="key",
 )
@@ -116,7 +116,7 @@ PARTITION: Final = Option(
     "hoodie.table.partition.fields",
     KEYS,
     names(),
-    "the partition columns; a write takes them instead of partitionBy",
+    "the partition columns; in a write, instead of partitionBy",
     write_names=(_WRITE + "partitionpath.field",),
     keyword="partition_by",
 )
@@ -131,7 +131,7 @@ GENERATOR_CLASS: Final = Option(
     "hoodie.table.keygenerator.class",
     KEYS,
     text(),
-    "the key generator, by the name of Hudi's class",
+    "the key generator, by its class name in Hudi",
     write_names=(_WRITE + "keygenerator.class",),
 )
 HIVE_STYLE: Final = Option(
@@ -145,12 +145,12 @@ TIMESTAMP_KEYS: Final = tuple(
     for end, effect in {
         "timestamp.type": "what the partition column holds",
         "output.dateformat": "the pattern of folder names, such as yyyy/MM/dd",
-        "input.dateformat": "the pattern of values that are text",
-        "input.dateformat.list.delimiter.regex": "what separates several such patterns",
-        "input.timezone": "the time zone of values that are text",
+        "input.dateformat": "the pattern of string values",
+        "input.dateformat.list.delimiter.regex": "the separator of several such patterns",
+        "input.timezone": "the time zone of string values",
         "output.timezone": "the time zone of folder names",
         "timezone": "the time zone of both",
-        "timestamp.scalar.time.unit": "the unit of values that are numbers",
+        "timestamp.scalar.time.unit": "the unit of numeric values",
     }.items()
 )
 
@@ -167,7 +167,7 @@ MERGE_MODE: Final = Option(
     "hoodie.record.merge.mode",
     MERGING,
     word("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"),
-    "the newest version wins, or the one with the greatest ordering value; without it the latter "
+    "the newest version wins, or the one with the greatest ordering value; by default the latter "
     "if there are ordering columns",
     write_names=("hoodie.write.record.merge.mode", _WRITE + "record.merge.mode"),
 )
@@ -175,7 +175,7 @@ PAYLOAD_CLASS: Final = Option(
     "hoodie.compaction.payload.class",
     MERGING,
     text(),
-    "a payload class of Hudi's; docs/merging.md lists them",
+    "a payload class of Hudi; docs/merging.md lists them",
     write_names=(_WRITE + "payload.class",),
 )
 PARTIAL_UPDATE_MODE: Final = Option(
@@ -241,7 +241,9 @@ COLUMN_GROUP: Final = Option(
     text(),
     "the columns of a column group, and its ordering column if it has one: `a,b;ordering`",
 )
-COLGROUP: Final = Option("hoodie.colgroup.<name>", GROUPS, text(), "the same under another name")
+COLGROUP: Final = Option(
+    "hoodie.colgroup.<name>", GROUPS, text(), "another name of `hoodie.columngroup.<name>`"
+)
 INDEX_PATH: Final = Option(
     "lakebed.index.path",
     SECONDARY,

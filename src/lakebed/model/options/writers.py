@@ -1,4 +1,4 @@
-"""Options of writers: concurrency, the table's lock, file sizes. They may change later."""
+"""Options of writers, which may change later: concurrency, the table's lock, file sizes."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -44,13 +44,13 @@ CONFLICT_RETRIES: Final = Option(
     "hoodie.write.num.retries.on.conflict.failures",
     CONCURRENCY,
     number(0, most=10**5 - 1),
-    "how often a write is retried after a conflict",
+    "how many times a write is retried after a conflict",
 )
 DISTRIBUTION: Final = Option(
     "write.distribution-mode",
     FILES,
     word("none", "hash"),
-    "each task writes logs of its own, or one log for each file group; without it, chosen by size",
+    "each task writes its own logs, or one log for each file group; by default chosen by size",
 )
 READ_BUFFER: Final = Option(
     "compaction_log_streaming_read_buffer",
@@ -62,15 +62,15 @@ SPARSE_INDEX_ROWS: Final = Option(
     "lakebed.sparse.index.rows",
     FILES,
     number(4_096, least=1, most=16_384),
-    "one entry of the sparse index for this many rows: what a lookup decodes of a file. Fewer make "
-    "lookups quicker, more make files smaller and scans quicker",
+    "rows per entry of the sparse index, which a lookup decodes. Fewer make lookups faster, more "
+    "make files smaller and scans faster",
 )
 DRIVER_MAX_BYTES: Final = Option(
     "lakebed.spark.driver.max.bytes",
     FILES,
     size(64 << 20, least=0),
-    "up to this size a Spark driver reads and merges by itself, without a job; 0: never. "
-    "`spark.conf.set` sets it for a session",
+    "up to this size, a Spark driver reads and merges by itself, without a job; 0: never. "
+    "Set it for a session with `spark.conf.set`",
 )
 FILE_INDEX_MIN_FILES: Final = Option(
     "lakebed.file.index.min.files",
@@ -86,7 +86,7 @@ class BloomOptions(Settings):
     """The size of the Bloom filters of base files.
 
     Hudi's default is one false positive in 10⁹ keys. Such a filter is twice as large, and every
-    lookup reads it; a false positive costs Lakebed only one row group of keys.
+    lookup reads it, while a false positive costs only one row group of keys.
     """
 
     subject: ClassVar = FILES
@@ -104,7 +104,7 @@ class BloomOptions(Settings):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatOptions(Settings):
-    """The heartbeat interval, and the missed heartbeats after which a writer is considered dead."""
+    """The heartbeat interval, and how many heartbeats a writer may miss."""
 
     subject: ClassVar = CONCURRENCY
     interval_ms: int = setting(
@@ -120,13 +120,13 @@ class HeartbeatOptions(Settings):
 
     @property
     def expiry_ms(self) -> int:
-        """Return the age at which a heartbeat has expired."""
+        """Return the age at which a heartbeat expires."""
         return self.interval_ms * self.misses
 
 
 @dataclass(frozen=True, slots=True)
 class LockOptions(Settings):
-    """How the lock of a table is taken."""
+    """The options of the table's lock."""
 
     subject: ClassVar = LOCK
     provider: str = setting(
@@ -140,7 +140,7 @@ class LockOptions(Settings):
     expire_minutes: int = setting(
         _LOCK + "filesystem.expire",
         number(0),
-        "local disk: minutes until a lock of Hudi's expires; 0: never",
+        "local disk: minutes until a lock of Hudi expires; 0: never",
     )
     validity_seconds: int = setting(
         _LOCK + "storage.validity.timeout.secs",
@@ -154,7 +154,7 @@ class LockOptions(Settings):
 
 @dataclass(frozen=True, slots=True)
 class FileSizes(Settings):
-    """The size from which a base file takes no new keys, and the maximum size, in bytes."""
+    """The size up to which base files take new keys, and the maximum size, in bytes."""
 
     subject: ClassVar = FILES
     small_limit: int = setting(

@@ -496,7 +496,7 @@ def test_what_is_done_already_or_was_never_planned_is_refused():
     ]
     execute_compaction(table._target(), planned.instant)
     assert pending_compactions(snapshot(table)) == ()
-    with pytest.raises(ConflictError, match="done since"):
+    with pytest.raises(ConflictError, match="completed at"):
         execute_compaction(table._target(), planned.instant.requested)
     with pytest.raises(InvalidError, match="there is no such plan; pending are: none"):
         execute_compaction(table._target(), "20240101000000000")

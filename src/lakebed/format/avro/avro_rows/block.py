@@ -1,4 +1,4 @@
-"""Reads the content of an Avro data block or CDC block as a stream of columns.
+"""Read the content of an Avro data block or CDC block as a stream of columns.
 
 Integers are big-endian:
 
@@ -32,7 +32,7 @@ BLOCK_VERSION: Final = 3
 MAX_RECORD_BYTES: Final = 256 << 20
 _HEAD: Final = struct.Struct(">ii")
 _EXPANSION: Final = 8
-"""The memory for entries, as a multiple of the size of the buffer."""
+"""The memory limit for entries, as a multiple of the buffer size."""
 _LEAST_BUDGET: Final = 8 << 20
 _FIRST_ITEMS: Final = 1024
 
@@ -43,13 +43,13 @@ REASONS: Final = {
     kernel.RANGE: "a number that the type cannot hold: {}",
     kernel.FLAG: "expected a boolean of 0 or 1, found {}",
     kernel.COUNT: "a length or count that does not fit the record: {}",
-    kernel.SPAN: "items of another size than their block says",
+    kernel.SPAN: "items whose size differs from that of their block",
     kernel.REST: "{} bytes of the record are left over",
 }
 
 
 def encode_head(records: int) -> bytes:
-    """Encode the part before the records."""
+    """Encode the header of a block's content."""
     return _HEAD.pack(BLOCK_VERSION, records)
 
 
@@ -65,13 +65,13 @@ def read_avro_block(
 ) -> Iterator[pa.RecordBatch]:
     """Read the content of a block, `length` bytes long, as batches of columns.
 
-    `read_at(offset, length)` returns bytes of the content. At most `buffer_bytes` are buffered at a
-    time, more only for a record that is longer; a batch takes a few times that. `columns` selects
-    columns (None: all); they are in the schema's order, with the types of `avro_to_arrow`. Names
-    that the schema lacks are ignored, because an older block lacks newer columns.
+    `read_at(offset, length)` returns bytes of the content. At most `buffer_bytes` are buffered,
+    unless a single record is longer; a batch takes a few times as much memory. `columns` selects
+    columns (None: all), which keep the schema's order and the types of `avro_to_arrow`. Names that
+    the schema lacks are ignored, because older blocks lack newer columns.
 
-    Raises CorruptError for content that does not match its schema, lengths or count, at the latest
-    in place of the last batch; UnsupportedError for content that is valid but too large.
+    Raises CorruptError if the content does not match its schema, lengths or count, at the latest
+    instead of the last batch; UnsupportedError if the content is valid but too large.
     """
     program = make_program(schema_text, columns)
     return _Stream(read_at, length, program, buffer_bytes, max_rows, what).batches()
@@ -80,7 +80,7 @@ def read_avro_block(
 class _Stream:
     """One pass over a block: the buffered bytes, and the progress through the rest.
 
-    `_base` is the offset in the content of the first buffered byte.
+    `_base` is the offset of the buffer within the content.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class _Stream:
             )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Read the head, then alternately fill and drain the buffer until no record is left."""
+        """Yield all batches, filling the buffer whenever it has no complete record left."""
         self._records = self._parse_head()
         state = self._state
         state[kernel.ROWS_LEFT] = self._records
@@ -156,7 +156,7 @@ class _Stream:
         return data
 
     def _fill(self, need: int) -> None:
-        """Make the buffer hold at least `need` bytes from the next record on."""
+        """Fill the buffer with at least `need` bytes, counted from the next record."""
         at = int(self._state[kernel.AT])
         rest = self._length - self._base - at
         if need > rest:
@@ -235,7 +235,7 @@ class _Stream:
             ) from bad
 
     def _clean_layout(self, size_bytes: int) -> Layout:
-        """Return an empty layout with room for the rows that this many bytes can hold."""
+        """Return an empty layout with room for the rows that `size_bytes` can contain."""
         costs = self._program.costs
         rows = min(
             self._max_rows,
@@ -275,7 +275,7 @@ class _Stream:
 
 
 def _grow(program: Program, layout: Layout, counts: Ints, state: Ints) -> Layout:
-    """Return the same entries with more room in the group that ran out of it."""
+    """Return a layout with the same entries and more room in the group that is full."""
     caps = layout.caps.copy()
     group = program.code[state[kernel.FAULT_PC], kernel.GROUP]
     caps[group] = max(2 * caps[group], state[kernel.DETAIL])

@@ -1,4 +1,4 @@
-"""Converts the entries that a walk over records produced into a batch of Arrow columns."""
+"""Convert the entries that a walk over records produced to a batch of Arrow columns."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _INTS: Final = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
 class BadEntryError(Exception):
-    """Raised for bytes that the column cannot hold; `at` is their offset in the data."""
+    """Raised for bytes that are invalid in their column; `at` is their offset in the data."""
 
     def __init__(self, path: str, at: int, reason: str) -> None:
         super().__init__(reason)
@@ -26,7 +26,7 @@ class BadEntryError(Exception):
 
 
 class Builder:
-    """Builds the columns of one batch from the entries and the bytes that they point to."""
+    """Builds the columns of one batch from its entries, and from the bytes to which they point."""
 
     def __init__(
         self, program: Program, layout: Layout, counts: Ints, data: Bytes, machine: Machine
@@ -44,7 +44,7 @@ class Builder:
         """
         columns = [self._column(root) for root in self._program.roots]
         rows = int(self._counts[0])
-        # Build a struct first: it keeps the number of rows even if there is no column.
+        # A struct keeps the number of rows even if there are no columns.
         kind = pa.struct(list(self._program.schema))
         whole = pa.StructArray.from_buffers(kind, rows, [None], children=columns)
         return pa.RecordBatch.from_struct_array(whole)

@@ -1,4 +1,4 @@
-"""Encodes Arrow columns as length-prefixed Avro records, which follow the head of a block."""
+"""Encode Arrow columns as length-prefixed Avro records, which follow the head of a block."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from lakebed.format.avro.avro_schema import MAX_DEPTH
 
 _SLICE_ROWS: Final = 65_536
 _MAX_BYTES: Final = (1 << 31) - 1
-_LONGEST: Final = 11  # an integer of ten bytes, and a union index or the end of an array
+_LONGEST: Final = 11  # ten bytes of an integer, and one of a union index or of the end of an array
 _NUMPY: Final[dict[int, type[np.generic]]] = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
@@ -32,9 +32,9 @@ def encode_records(
 ) -> pa.Buffer:
     """Encode each row as an int32 length and the Avro binary of the record schema.
 
-    Columns and struct fields are matched by name: a missing field is null, and a field that the
-    schema lacks is left out. Raises InvalidError, naming the field, for a null that the schema does
-    not allow, and for a value that it cannot hold: an unknown symbol, a fraction of a millisecond.
+    Columns and struct fields are matched by name. A missing field becomes null, and a field that
+    the schema lacks is dropped. Raises InvalidError, naming the field, for a null where the schema
+    has none, and for a value that the schema cannot represent, such as an unknown symbol.
     """
     program = make_program(schema_text, None)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -54,7 +54,7 @@ def encode_slice(
     rows: int,
     max_bytes: int = _MAX_BYTES,
 ) -> pa.Buffer:
-    """Encode some rows; split them in halves if they have too many bytes for one pass."""
+    """Encode a range of rows, in halves if they are too large for one pass."""
     entries = _Entries(program, rows)
     everywhere = np.ones(rows, np.uint8)
     for root in program.roots:
@@ -89,9 +89,9 @@ class _Column:
 
 
 class _Entries:
-    """The entries of all nodes, in the form that `kernel` reads, and the bytes that they point to.
+    """The entries of all nodes in the form that `kernel` reads, and the bytes to which they point.
 
-    `groups` has the number of entries of each group.
+    `groups` contains the number of entries of each group.
     """
 
     def __init__(self, program: Program, rows: int) -> None:
@@ -103,9 +103,9 @@ class _Entries:
         self.groups[0] = range(rows)
 
     def add(self, number: int, array: pa.Array | None, live: Bytes) -> None:
-        """Add the entries of a node and of all nodes below it; None adds nulls.
+        """Add the entries of a node and its descendants; all are null if `array` is None.
 
-        Entries that are not live are children of a null: they are not written.
+        Entries that are not `live` have a null ancestor, and are not written.
         """
         node = self._program.nodes[number]
         count = len(self.groups[node.group])
@@ -143,7 +143,7 @@ class _Entries:
         return np.zeros(len(array), np.int64)
 
     def _branches(self, node: Node, array: pa.Array) -> Ints:
-        """Add the values of a dense union; several entries may refer to the same value."""
+        """Add the values of a dense union, in which several entries may refer to the same value."""
         for branch, child in enumerate(node.children):
             if child >= 0:
                 values = array.field(branch)
@@ -197,12 +197,12 @@ class _Entries:
         return (offsets[:-1] - first + start) << 32 | lengths
 
     def _decimals(self, node: Node, array: pa.Array, valid: Bytes) -> Ints:
-        """Return entries that refer to the bytes of each number, most significant byte first."""
+        """Return entries that refer to the big-endian bytes of each number."""
         first = 16 * array.offset
         words = np.frombuffer(array.buffers()[1], np.uint8)[first : first + 16 * len(array)]
         digits = words.reshape(-1, 16)[:, ::-1]
         sign = np.where(digits[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
-        # A leading byte is redundant if it repeats the sign and the next byte still shows the sign.
+        # A leading byte is redundant if it and the first bit of the next byte repeat the sign.
         spare = (digits[:, :-1] == sign) & ((digits[:, 1:] ^ sign) < 0x80)
         spares = np.minimum.accumulate(spare, axis=1).sum(axis=1)
         size = node.shape.size
@@ -228,7 +228,7 @@ class _Entries:
         return self.size_bytes - len(data)
 
     def pack(self, start: int) -> pa.Buffer:
-        """Encode the records; `start` is the number of the first row."""
+        """Encode the records; error messages count rows from `start`."""
         program = self._program
         sizes = np.array([len(group) for group in self.groups], np.int64)
         layout = program.lay_out(sizes)
@@ -269,7 +269,7 @@ _PADDING: Final = np.zeros(8, np.uint8)
 
 
 def _plain(array: pa.Array, kind: type[np.generic], more: int = 0) -> Ints:
-    """Return the numbers in a column's data buffer, `more` numbers than the column has entries."""
+    """Return the numbers in a column's data buffer: one for each entry, and `more`."""
     buffer = array.buffers()[1]
     if len(array) + more == 0 or buffer is None or buffer.size == 0:
         return np.zeros(len(array) + more, np.int64)
@@ -297,7 +297,7 @@ def _cast(array: pa.Array, node: Node) -> pa.Array:
 
 
 def _as_list(array: pa.Array, node: Node) -> pa.Array:
-    """Return a list or map column without casting its items, which are handled one by one."""
+    """Return a list or map column; its items are cast separately."""
     wanted = pa.types.is_map if node.shape.form is Form.MAP else pa.types.is_list
     return array if wanted(array.type) else _cast(array, node)
 

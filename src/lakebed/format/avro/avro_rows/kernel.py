@@ -1,4 +1,4 @@
-"""The compiled walks over the bytes of many Avro records, which execute a program.
+"""Compiled loops that execute a program over the bytes of many Avro records.
 
 A program is a matrix of numbers, one row per instruction:
 
@@ -7,22 +7,22 @@ A program is a matrix of numbers, one row per instruction:
     JUMP    the instruction after this value
     GROUP   the group of its entries: 0 for rows, others for the items of one array or map
     BASE    where its entries start in `slots` and `valid`; negative: the value is skipped
-    LOW, HIGH   the range of valid numbers; for a LOOP the group and the instruction of its
-            ARRAY; for a CHOICE the number of its branches
-    UNIT    the factor of a number; the size of a FIXED; the fewest bytes of an item
+    LOW, HIGH   the range of valid numbers; for a LOOP, the group and the instruction of its ARRAY;
+    for a CHOICE, the number of its branches UNIT    the factor of a number; the size of a FIXED;
+    the minimum size of an item
 
-An entry is one number in `slots` and 1 in `valid`; both are 0 initially. Bytes are stored as their
-offset and length, `at << 32 | length`; an array as the number of its items (to read), or as the
-first item and their number (to write). Entry i of a group is at BASE + i for all of its values,
-null or not, so a null costs nothing, whatever is below it.
+An entry is a number in `slots` and a 1 in `valid`; both are 0 initially. Bytes are represented by
+their offset and length, `at << 32 | length`; an array by the number of its items (to read), or by
+its first item and their number (to write). Entry i of a group is at BASE + i for all values of the
+group, null or not, so a null and its descendants need no work.
 
-A CHOICE is a union of null and several types. It is followed by one instruction per branch, which
-jumps to the branch's value; after each value a LEAVE jumps to the end of the union. Each branch has
-its own group, so branches that are not taken cost nothing. The entry is the index of the branch,
-and, to write, also the entry in the branch's group: `entry << 32 | branch`.
+A CHOICE is a union of null and several types. One instruction per branch follows it and jumps to
+the branch's value; after each value, a LEAVE jumps to the end of the union. Each branch has its own
+group, so branches that are not taken need no entries. The entry of a CHOICE is the index of the
+branch and, to write, also the entry in the branch's group: `entry << 32 | branch`.
 
 `twin` does the same in plain Python and shares no code; both run the same tests. Numbers are int64
-throughout: numba converts a mix of int64 and uint64 to floats. Importing numba is slow, see
+throughout: numba converts a mix of int64 and uint64 to floats. Importing numba is slow; see
 `format/compiled.py`.
 """
 
@@ -38,7 +38,7 @@ Words = npt.NDArray[np.uint64]
 
 _int64: Any = np.int64
 
-# Instructions. Those before LOOP have the values of `shape.Form`; a map is an array of two.
+# Instructions. Those before LOOP have the values of `shape.Form`; a map is an array of pairs.
 NUMBER, BOOLEAN, FLOAT, DOUBLE, BYTES, FIXED, RECORD, ARRAY, LOOP, END, CHOICE, LEAVE = range(12)
 OP, UNION, JUMP, GROUP, BASE, LOW, HIGH, UNIT = range(8)
 
@@ -46,8 +46,8 @@ OP, UNION, JUMP, GROUP, BASE, LOW, HIGH, UNIT = range(8)
 AT, ROWS_LEFT, REACH, SPENT, BUDGET, FAULT_AT, FAULT_PC, DETAIL = range(8)
 STATE_SIZE = 8
 
-# How a walk ends: all rows are read; no complete record is left; the batch is full; a group has no
-# room for DETAIL entries in total. From CUT on, the bytes are invalid.
+# How a walk ends: all rows are read; no complete record is left; the batch is full; a group needs #
+# room for DETAIL entries. From CUT on, the bytes are invalid.
 DONE, MORE, FULL, GROW, CUT, LENGTH, LONG, BRANCH, RANGE, FLAG, COUNT, SPAN, REST, NULL = range(14)
 
 Walk = Callable[[Bytes, Ints, Ints, Bytes, Ints, Ints, Ints, Ints, Ints, Ints], int]
@@ -55,7 +55,7 @@ Pack = Callable[[Ints, Ints, Bytes, Bytes, Words, Bytes, Words, Ints, Ints, Ints
 
 
 def compile_kernels(cached: bool) -> tuple[Walk, Pack]:
-    """Compile `_walk` and `_pack`; called by `load_compiled`."""
+    """Compile `_walk` and `_pack`."""
     import numba as nb  # noqa: PLC0415 - see the module's docstring
 
     data = nb.types.Array(nb.uint8, 1, "C", readonly=True)
@@ -84,8 +84,8 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no calls
 ) -> int:
     """Decode complete records from `data[state[AT]:]` into the entries; return how the walk ended.
 
-    For each group, `counts` is the number of entries, `caps` the room for entries, and `costs` the
-    amount of `state[BUDGET]` that an entry uses. `state[REACH]` is how far the block extends beyond
+    For each group, `counts` is the number of entries, `caps` the maximum number, and `costs` how
+    much of `state[BUDGET]` an entry uses. `state[REACH]` is the end of the block, counted from
     `data[0]`. A record that cannot be decoded leaves `counts` and `state` unchanged.
     """
     size = data.shape[0]
@@ -94,7 +94,7 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no calls
     spent = state[SPENT]
 
     def read_long(at: int, end: int) -> tuple[int, int]:
-        """Return a number and the position after it: -1 if the record ends, -2 if unterminated."""
+        """Return a number and the position after it: -1 if the record ends, -2 if too long."""
         value: int = _int64(0)
         shift = _int64(0)
         while at < end:
@@ -219,7 +219,7 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no calls
                         fault = FULL
                         break
                     if counts[own] == caps[own]:
-                        # All other entries of the group may take this branch too.
+                        # Make room for the case that all entries of the group take this branch.
                         fault = GROW
                         detail = caps[group]
                         break
@@ -292,7 +292,7 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no calls
                 place = base + counts[group]
                 slots[place] = value
                 valid[place] = 1
-            # The items of an array are between it and its LOOP, which opens the first block.
+            # An array's items are between it and its LOOP. Jump to the LOOP, which reads the count.
             pc = code[pc, HIGH] if op == ARRAY else pc + 1
         if fault == 0 and at != end:
             fault = REST
@@ -315,7 +315,7 @@ def _pack(  # noqa: C901, PLR0912, PLR0915 - one loop, as above
     code: Ints,
     slots: Ints,
     valid: Bytes,
-    data: Bytes,  # noqa: ARG001 - what the twin reads
+    data: Bytes,  # noqa: ARG001 - only the twin reads it
     words: Words,
     out: Bytes,
     out_words: Words,
@@ -325,8 +325,7 @@ def _pack(  # noqa: C901, PLR0912, PLR0915 - one loop, as above
 ) -> int:
     """Encode `state[ROWS_LEFT]` records with length prefixes; return how the walk ended.
 
-    `out` must have room for the longest form of every entry and eight more bytes: this is not
-    checked.
+    The caller must give `out` room for the longest form of every entry, plus eight bytes.
     """
     at: int = _int64(0)
 

@@ -1,7 +1,7 @@
-"""Chooses between the compiled kernel and its plain Python twin.
+"""Choose between the compiled kernel and its plain Python twin.
 
-Importing numba takes as long as decoding many megabytes in plain Python, so the first bytes of a
-process go through the twin, unless numba is already imported.
+Importing numba takes as long as decoding half a megabyte in plain Python, so each process handles
+its first bytes with the twin, unless numba is already imported.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from lakebed.format.compiled import PlainFirst, load_compiled
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The functions that process single bytes; see `kernel` and `sized.kernel`."""
+    """The functions that process bytes; see `kernel` and `sized.kernel`."""
 
     walk: kernel.Walk
     pack: kernel.Pack
@@ -29,7 +29,7 @@ TWIN: Final = Machine(twin.walk, twin.pack, sized_twin.gather, sized_twin.decima
 
 @cache
 def load_machine() -> Machine:
-    """Compile the functions, or load them from the cache; once per process."""
+    """Return the compiled functions, compiled or loaded from the cache once per process."""
     rows = load_compiled(kernel.__file__, kernel.compile_kernels)
     sized = load_compiled(sized_kernel.__file__, sized_kernel.compile_kernels)
     return Machine(*rows, *sized)
@@ -40,10 +40,10 @@ use_kernel = PlainFirst(512 << 10).use_kernel
 
 
 def choose_machine(size_bytes: int) -> Machine:
-    """Return the functions to use for the next `size_bytes` bytes."""
+    """Return the functions with which to process the next `size_bytes` bytes."""
     return load_machine() if use_kernel(size_bytes) else TWIN
 
 
 def warm_up() -> None:
-    """Load the kernel before a process forks into workers."""
+    """Load the kernel, so that processes forked later have it."""
     load_machine()

@@ -1,7 +1,7 @@
-"""Compiles a schema to instructions; `kernel` documents what they mean.
+"""Compile a schema to instructions, which `kernel` documents.
 
-A program is made once per schema and set of columns. It is not machine code: the kernel executes
-any program.
+A program is compiled once per schema and set of columns. It is data, not machine code: the kernel
+interprets it.
 """
 
 import functools
@@ -42,11 +42,11 @@ _MAX_COST: Final = 1 << 31  # keeps sums of costs within 64 bits
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One value of the schema that is read or written: a column, or a part of one.
+    """A value of the schema that is read or written: a column, or a part of one.
 
     `group` is the group of its entries. The children of an array or map are in the group `items`; a
-    map has two children, the keys and the values. Each child of a union has its own group; null is
-    -1.
+    map has two children, the keys and the values. Each child of a union has its own group; the
+    child for null is -1.
     """
 
     field: pa.Field
@@ -59,10 +59,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """The instructions for a schema; the column BASE holds the number of a node, or -1.
+    """The instructions for a schema; the column BASE is the number of a node, or -1.
 
-    `paths` has the path of each instruction's value. `least` is the smallest size of a record in
-    bytes, `costs` the memory that an entry of each group takes, `roots` the nodes of the columns.
+    `paths` contains the path of each instruction's value. `least` is the minimum size of a record
+    in bytes, `costs` the memory of an entry of each group, and `roots` the nodes of the columns.
     """
 
     schema: pa.Schema
@@ -74,7 +74,7 @@ class Program:
     least: int
 
     def lay_out(self, entries: Ints) -> "Layout":
-        """Allocate room for the given number of entries of each group."""
+        """Allocate room for `entries[group]` entries in each group."""
         groups = np.array([node.group for node in self.nodes], np.int64)
         ends = np.cumsum(entries[groups])
         bases = ends - entries[groups]
@@ -131,15 +131,15 @@ def _make(text: str, columns: frozenset[str] | None, unions: bool) -> Program:
 
 
 def make_program(text: str, columns: Sequence[str] | None, *, unions: bool = False) -> Program:
-    """Compile the program of a record schema, for the given columns; None means all.
+    """Compile the program of a record schema for the given columns; None means all.
 
-    Raises the errors of `avro_to_arrow`, which also documents `unions`.
+    `unions` and errors are those of `avro_to_arrow`.
     """
     return _make(text, None if columns is None else frozenset(columns), unions)
 
 
 class _Maker:
-    """One walk over a schema's shape and, in parallel, its Arrow types."""
+    """Compiles a schema in one walk over its shape and, in parallel, its Arrow types."""
 
     def __init__(self) -> None:
         self.code: list[list[int]] = []
@@ -148,7 +148,7 @@ class _Maker:
         self._groups = 1
 
     def costs(self) -> Ints:
-        """Return the memory that an entry of each group takes, in bytes."""
+        """Return the memory of an entry of each group, in bytes."""
         costs = [0] * self._groups
         for node in self.nodes:
             longest = max((len(symbol.encode()) for symbol in node.shape.symbols), default=0)
@@ -166,7 +166,7 @@ class _Maker:
     def add(
         self, field: pa.Field, shape: Shape, path: str, *, group: int, wanted: bool, depth: int
     ) -> int:
-        """Append the instructions of a value; return its node, or -1 if it is not selected."""
+        """Append the instructions for a value; return its node, or -1 if it is not selected."""
         if depth > MAX_DEPTH:
             raise UnsupportedError(f"Avro field {path!r}: nested deeper than {MAX_DEPTH} levels")
         node = -1
@@ -256,7 +256,7 @@ def _unit(shape: Shape) -> int:
 
 
 def _range(arrow: pa.DataType, shape: Shape) -> tuple[int, int]:
-    """Return the smallest and largest number that the column can hold, in Avro's unit."""
+    """Return the minimum and maximum of a column's numbers, in Avro's unit."""
     if shape.symbols:
         return 0, len(shape.symbols) - 1
     if pa.types.is_time(arrow):

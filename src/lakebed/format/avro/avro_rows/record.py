@@ -1,4 +1,4 @@
-"""A single length-prefixed record, as a row; its unions may have any number of branches."""
+"""Encode and decode one length-prefixed record, whose unions may have any number of branches."""
 
 from typing import Final
 
@@ -28,10 +28,10 @@ def encode_record(row: pa.RecordBatch, schema_text: str) -> pa.Buffer:
 
 
 def decode_record(content: bytes, at: int, schema_text: str, what: str) -> pa.RecordBatch:
-    """Read the record whose int32 length is at `at`; it must end where `content` ends.
+    """Decode the record whose int32 length is at `at` and which ends at the end of `content`.
 
-    The record is decoded in memory, which takes a few times the size of `content`. Raises
-    CorruptError, naming `what`, the offset and the field, if the record is invalid.
+    This takes a few times the size of `content` in memory. Raises CorruptError, naming `what`, the
+    offset and the field, if the record is invalid.
     """
     program = make_program(schema_text, None, unions=True)
     data = np.frombuffer(content, np.uint8)
@@ -62,7 +62,7 @@ def decode_record(content: bytes, at: int, schema_text: str, what: str) -> pa.Re
             state,
         )
         if ending == kernel.GROW:
-            # The walk restarts, so make room for as many entries as the largest group has.
+            # Each restart repeats the walk: to need few, grow to the size of the largest group.
             group = program.code[state[kernel.FAULT_PC], kernel.GROUP]
             caps[group] = max(2 * caps[group], state[kernel.DETAIL], caps.max())
     if ending != kernel.DONE:

@@ -1,8 +1,8 @@
 """The byte layout of an Avro schema, without the meaning of its values.
 
 `avro_schema.avro_to_arrow` decides which schemas are supported, and the names and types of their
-columns. This module walks over the same JSON and keeps the details that `avro_to_arrow` drops: the
-order of the branches of a union, the symbols of an enum, the size of a fixed, milliseconds.
+columns. This module walks over the same JSON and keeps details that are lost in Arrow types: the
+order of the branches of a union, the symbols of an enum, the size of a fixed, and milliseconds.
 """
 
 from collections.abc import Mapping
@@ -49,12 +49,12 @@ _PLAIN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The bytes of one value.
+    """The byte layout of one value.
 
-    `null` is the index of null in the value's union, or BARE, or LONE. `least` is the smallest
-    number of bytes of the value, including its union index. `children` are the fields of a record,
-    the element of an array, the value of a map, the branches of a union of several types. `unit` is
-    the factor by which a stored number is multiplied to get the column's number.
+    `null` is the index of null in the value's union, or BARE, or LONE. `least` is the minimum size
+    of the value in bytes, including its union index. `children` are the fields of a record, the
+    element of an array, the value of a map, or the branches of a union of several types. `unit` is
+    the factor from a stored number to the column's number.
     """
 
     form: Form
@@ -67,12 +67,12 @@ class Shape:
 
 
 def parse_shape(text: str) -> Shape:
-    """Return the shape of a record schema that `avro_to_arrow` accepted."""
+    """Return the shape of a record schema that `avro_to_arrow` accepts."""
     return _Walk().parse(load_record(text), "", "")
 
 
 class _Walk:
-    """One walk over a schema; holds the shapes of the named types so far."""
+    """Parses a schema; holds the shapes of the named types parsed so far."""
 
     def __init__(self) -> None:
         self._named: dict[str, Shape] = {}
@@ -128,7 +128,7 @@ class _Walk:
     def _array(self, avro: Mapping[str, object], namespace: str, path: str) -> Shape:
         item = self.parse(avro["items"], namespace, f"{path}.element")
         if item.least == 0:
-            # Three bytes could encode a million empty items.
+            # Three bytes could encode a million items.
             raise UnsupportedError(f"Avro field {path!r}: an array of items that take no bytes")
         return Shape(Form.ARRAY, 1, children=(item,))
 

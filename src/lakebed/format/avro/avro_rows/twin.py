@@ -1,6 +1,6 @@
-"""The plain Python twin of the compiled walks, used for small blocks before numba is imported.
+"""The plain Python twin of the compiled loops, for small blocks while numba is not imported.
 
-It shares no code with `kernel` and runs the same tests.
+It shares no code with `kernel`; both run the same tests.
 """
 
 from collections.abc import Iterator
@@ -28,8 +28,8 @@ from lakebed.format.avro.avro_rows.shape import LONE
 _WORD: Final = (1 << 64) - 1
 
 
-class _Stop(Exception):  # noqa: N818 - the end of a walk, no error of ours
-    """Raised for a record that cannot be decoded; it holds the code with which the walk ends."""
+class _Stop(Exception):  # noqa: N818 - the end of a walk, not an error
+    """Raised when a record cannot be decoded; `ending` is the code with which the walk ends."""
 
     def __init__(self, ending: int, detail: int = 0) -> None:
         super().__init__(ending)
@@ -38,7 +38,7 @@ class _Stop(Exception):  # noqa: N818 - the end of a walk, no error of ours
 
 
 class _Record:
-    """Decodes one record, never past its end."""
+    """Reads values of one record, never past its end."""
 
     def __init__(self, data: memoryview, at: int, end: int) -> None:
         self.data = data
@@ -175,7 +175,7 @@ class _Walk:
         return value
 
     def _items(self, record: _Record, loop: list[int]) -> Iterator[None]:
-        """Yield once for each item; the walk reads the item in between."""
+        """Yield once for each item; the walk decodes the item before it continues."""
         _, _, _, group, base, parent, _, least = loop
         while count := record.long():
             span_end = None
@@ -213,7 +213,7 @@ def walk(
     counts: Ints,
     caps: Ints,
     costs: Ints,
-    marks: Ints,  # noqa: ARG001 - the kernel's room for what a list holds here
+    marks: Ints,  # noqa: ARG001 - only the kernel needs it
     stack: Ints,  # noqa: ARG001
     state: Ints,
 ) -> int:
@@ -254,9 +254,9 @@ def pack(
     data: Bytes,
     words: Words,  # noqa: ARG001
     out: Bytes,
-    out_words: Words,  # noqa: ARG001 - the kernel's way to write eight bytes at once
+    out_words: Words,  # noqa: ARG001 - only the kernel writes words
     places: Ints,
-    stack: Ints,  # noqa: ARG001 - the kernel's room for what a list holds here
+    stack: Ints,  # noqa: ARG001 - only the kernel needs it
     state: Ints,
 ) -> int:
     """Encode records with length prefixes; see `kernel._pack`."""
@@ -280,7 +280,7 @@ def pack(
 
 
 class _Writer:
-    """Encodes the values of one record after another."""
+    """Encodes the values of successive records."""
 
     def __init__(
         self, code: list[list[int]], slots: list[int], valid: list[int], data: memoryview
@@ -296,7 +296,7 @@ class _Writer:
         return bytes(out)
 
     def _values(self, pc: int, end: int, places: Ints, out: bytearray) -> None:
-        """Encode the values of a range of instructions."""
+        """Encode the values of the instructions from `pc` up to `end`."""
         while pc < end:
             op, union, jump, group, base, _, high, unit = self._code[pc]
             if op == LEAVE:

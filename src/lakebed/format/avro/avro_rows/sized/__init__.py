@@ -1,4 +1,5 @@
-"""Strings, bytes and decimals: from their positions in the data to the buffers of a column.
+"""Copy strings, bytes and decimals from their positions in the data to the buffers of a column.
 
-Owns the loops over single bytes, compiled and plain. Must not know schemas or programs.
+This package owns the loops over single bytes, compiled and plain. It does not know schemas or
+programs.
 """

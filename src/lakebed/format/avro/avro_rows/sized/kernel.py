@@ -1,7 +1,7 @@
-"""The compiled loops over the bytes of strings, bytes and decimals.
+"""Compiled loops over the bytes of strings, bytes and decimals.
 
 An entry is an offset and a length in the data, `at << 32 | length`. `twin` does the same in plain
-Python and shares no code; both run the same tests. numba is slow to import, see
+Python and shares no code; both run the same tests. Importing numba is slow; see
 `format/compiled.py`.
 """
 
@@ -19,12 +19,12 @@ Gather = Callable[[Bytes, Words, Ints, Ints, Bytes, Words, bool], int]
 Decimals = Callable[[Bytes, Ints, Bytes, Ints, int, int], int]
 
 _int64: Any = np.int64
-# _MASKS[n] selects, in the first n bytes of a word, the bits that are set outside ASCII.
+# _MASKS[n] selects the highest bit, which ASCII lacks, of each of the first n bytes of a word.
 _MASKS = np.array([0x8080808080808080 & (1 << 8 * n) - 1 for n in range(9)], np.uint64)
 
 
 def compile_kernels(cached: bool) -> tuple[Gather, Decimals]:
-    """Compile `_gather` and `_decimals`; called by `load_compiled`."""
+    """Compile `_gather` and `_decimals`."""
     import numba as nb  # noqa: PLC0415 - see the module's docstring
 
     data = nb.types.Array(nb.uint8, 1, "C", readonly=True)
@@ -40,9 +40,9 @@ def compile_kernels(cached: bool) -> tuple[Gather, Decimals]:
 
 
 def words_of(data: Bytes) -> Words:
-    """Return the eight bytes at every offset as one little-endian number, except at the very end.
+    """Return the eight bytes at each offset as a little-endian number.
 
-    The words are unaligned and overlap.
+    The words overlap and are not aligned. The last seven offsets have none.
     """
     return np.ndarray((max(0, len(data) - 7),), np.uint64, data, strides=(1,))
 
@@ -58,9 +58,9 @@ def _gather(  # noqa: C901, PLR0912 - one function: numba caches no calls of oth
 ) -> int:
     """Copy the bytes of each entry to its offset in `out`; return -1, or the first invalid entry.
 
-    `words` are the words of the data. `out` is eight bytes longer than the last offset: a word may
-    extend beyond its entry, and the next entry overwrites the excess. With `text`, an entry is
-    invalid if it is not UTF-8.
+    `words` are the words of `data`. `out` is eight bytes longer than needed, because the last word
+    of an entry may extend beyond it; the next entry overwrites the excess. With `text`, entries
+    must be UTF-8.
     """
     for entry in range(slots.shape[0]):
         at = slots[entry] >> 32
@@ -84,8 +84,8 @@ def _gather(  # noqa: C901, PLR0912 - one function: numba caches no calls of oth
             at += 1
             if lead < 0x80:
                 continue
-            # The first byte restricts the second, which excludes overlong forms, code points that
-            # are too large, and surrogates.
+            # Some first bytes restrict the second one, to exclude overlong forms, surrogates and
+            # code points that are too large.
             low, top = 0x80, 0xBF
             if lead < 0xC2 or lead > 0xF4:
                 return entry
@@ -114,9 +114,8 @@ def _decimals(  # noqa: C901 - one loop, as above
 ) -> int:
     """Set `words` to the low and high half of each number.
 
-    Return -1, or the first entry whose number is beyond the limit.
-
-    The limit is given as two halves too. Bytes beyond the 16 of a number must repeat its sign.
+    Return -1, or the first entry whose number exceeds the limit, which is given as two halves too.
+    Bytes in front of the last 16 of a number must repeat its sign.
     """
     flip = _int64(-0x8000000000000000)
     for entry in range(slots.shape[0]):
@@ -136,7 +135,7 @@ def _decimals(  # noqa: C901 - one loop, as above
                 continue
             high = (high << 8) | ((low >> 56) & 0xFF)
             low = (low << 8) | _int64(data[at + step])
-        # Beyond 16 bytes, the 17th from the end holds the sign, and the 16th must agree.
+        # If there are more than 16 bytes, the number must have the sign of the first byte.
         if (high < 0) != (sign < 0):
             return entry
         words[entry, 0] = low

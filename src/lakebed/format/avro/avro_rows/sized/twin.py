@@ -1,6 +1,6 @@
 """The plain Python twin of the compiled loops over strings, bytes and decimals.
 
-It shares no code with `kernel` and runs the same tests.
+It shares no code with `kernel`; both run the same tests.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ _WORD: Final = (1 << 64) - 1
 
 def gather(
     data: Bytes,
-    words: Words,  # noqa: ARG001 - the kernel's way to look at eight bytes at once
+    words: Words,  # noqa: ARG001 - only the kernel reads words
     slots: Ints,
     offsets: Ints,
     out: Bytes,
