@@ -2,6 +2,7 @@
 
 import io
 import struct
+from collections.abc import Collection
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.errors import CorruptError
-from lakebed.format.files.parquet_statistics import ChunkStatistics, Physical, parse_statistics
+from lakebed.format.files.footer_layout import parse_layout
+from lakebed.format.files.parquet_statistics import ChunkStatistics, Physical
+from lakebed.format.files.parquet_statistics import parse_statistics as parse
+
+
+def parse_statistics(footer: bytes, columns: Collection[str], what: str):
+    return parse(parse_layout(footer, what), columns)
+
 
 TABLE = pa.table(
     {

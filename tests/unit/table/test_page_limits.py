@@ -10,12 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebed.errors import CorruptError, UnsupportedError
-from lakebed.format.files.parquet_pages import (
-    MAX_PAGE_BYTES,
-    measure_pages,
-    parse_chunks,
-    read_footer_bytes,
-)
+from lakebed.format.files.footer_layout import parse_layout, read_footer_bytes
+from lakebed.format.files.parquet_pages import MAX_PAGE_BYTES, find_chunks, measure_pages
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
 from lakebed.table.read.page_limits import MAX_BATCH_BYTES
@@ -31,6 +27,10 @@ def read(storage, path):
             if number == 4:
                 break
 """
+
+
+def layout_of(data):
+    return parse_layout(read_footer_bytes(lambda at, n: data[at : at + n], len(data), "f"), "f")
 
 
 def write(path, column, *, compression="zstd", dictionary=False, **options):
@@ -133,7 +133,7 @@ def test_a_footer_that_lies_about_repeated_texts_is_believed_only_so_far(tmp_pat
     def read_at(at: int, length: int) -> bytes:
         return data[at : at + length]
 
-    (chunk,) = parse_chunks(read_footer_bytes(read_at, len(data), "f"), "f")[0]
+    (chunk,) = find_chunks(layout_of(data), 0, ["v"])
     assert chunk.told_bytes == sum(map(len, column.to_pylist()))
     worst = [
         measure_pages(read_at, len(data), replace(chunk, told_bytes=told), "f").row_bytes
@@ -157,8 +157,7 @@ class TestPageHeaders:
         return sink.getvalue()
 
     def chunk(self, data):
-        footer = read_footer_bytes(lambda at, length: data[at : at + length], len(data), "f")
-        ((chunk,),) = parse_chunks(footer, "f")
+        (chunk,) = find_chunks(layout_of(data), 0, ["v"])
         return chunk
 
     def measure(self, data, chunk=None):
@@ -180,4 +179,4 @@ class TestPageHeaders:
     def test_a_footer_that_is_none_is_corrupt(self):
         for footer in (b"", b"\x00", b"\xff" * 50, b"\x19\xfc\xff\xff\xff\xff\x0f"):
             with pytest.raises(CorruptError, match="f: its footer is not valid Parquet metadata"):
-                parse_chunks(footer, "f")
+                parse_layout(footer, "f")

@@ -15,7 +15,8 @@ import lakebed
 from lakebed.errors import CorruptError
 from lakebed.format.compiled import kernels
 from lakebed.format.files import page_walk
-from lakebed.format.files.parquet_pages import measure_pages, parse_chunks, read_footer_bytes
+from lakebed.format.files.footer_layout import parse_layout, read_footer_bytes
+from lakebed.format.files.parquet_pages import find_chunks, measure_pages
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
@@ -144,7 +145,8 @@ def test_the_walk_over_pages_finds_what_the_headers_say(tmp_path, writer):
     def read_at(offset, length):
         return data[offset : offset + length]
 
-    chunks = parse_chunks(read_footer_bytes(read_at, len(data), "file"), "file")[0]
+    layout = parse_layout(read_footer_bytes(read_at, len(data), "file"), "file")
+    chunks = find_chunks(layout, 0, table.column_names)
     assert len(chunks) == len(table.column_names)
     for chunk in chunks:
         with kernels(False):

@@ -8,23 +8,26 @@ the value of every row. pyarrow allocates the size that a header states, so head
 first. Field numbers are those of `parquet.thrift`.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from lakebed.errors import CorruptError, UnsupportedError
+from lakebed.format.files.footer_layout import (
+    FooterLayout,
+    ReadAt,
+    malformed,
+    parse_layout,
+    read_footer_bytes,
+)
 from lakebed.format.files.page_walk import walk_pages
 from lakebed.format.files.thrift import (
     MALFORMED,
     CompactReader,
     Struct,
     as_fields,
-    as_list,
     as_number,
-    as_text,
 )
-
-ReadAt = Callable[[int, int], bytes]
 
 MAX_PAGE_BYTES: Final = 256 << 20
 MAX_NESTED_VALUES: Final = 16 << 20
@@ -38,7 +41,6 @@ _DATA_PAGES: Final = (0, 3)
 _DELTA_BYTE_ARRAY: Final = 7
 _UNCOMPRESSED: Final = 0
 _IN_DICTIONARY: Final = (2, 8)
-_REPEATED: Final = 2
 _LONG_DICTIONARY: Final = 32 << 10
 _LONG_VALUE: Final = 1 << 10
 _HIGH_RATIO: Final = 20
@@ -102,53 +104,20 @@ class ChunkPages:
     pages: tuple[PlacedPage, ...]
 
 
-def read_footer_bytes(read_at: ReadAt, size: int, what: str) -> bytes:
-    """Read the raw footer of a Parquet file of `size` bytes."""
-    length = int.from_bytes(read_at(size - 8, 8)[:4], "little") if size > 8 else size
-    if length > size - 8:
-        raise CorruptError(f"{what}: a footer of {length} bytes in {size}")
-    return read_at(size - 8 - length, length)
-
-
-def parse_chunks(footer: bytes, what: str) -> list[list[ColumnChunk]]:
-    """Return the column chunks of each row group."""
+def find_chunks(layout: FooterLayout, group: int, columns: Collection[str]) -> list[ColumnChunk]:
+    """Return the chunks of `columns` in a row group."""
+    leaves = [leaf for name in columns for leaf in layout.columns.get(name, ())]
     try:
-        groups = as_list(CompactReader(footer).struct()[4])
-        return [
-            [_parse_chunk(as_fields(chunk)) for chunk in as_list(as_fields(group)[1])]
-            for group in groups
-        ]
+        return [_parse_chunk(leaf.path, layout.chunk(group, leaf)) for leaf in leaves]
     except MALFORMED as error:
-        raise CorruptError(
-            f"{what}: its footer is not valid Parquet metadata ({error!r})"
-        ) from error
+        raise malformed(layout.what, repr(error)) from error
 
 
-def flat_columns(footer: bytes, what: str) -> dict[str, bytes]:
-    """Return the columns that are not nested, each with its encoded schema element."""
-    try:
-        reader = CompactReader(footer)
-        spans = reader.element_spans(2)
-        elements = [as_fields(element) for element in as_list(reader.struct()[2])]
-        found, inner = {}, 0
-        for element, (start, end) in zip(elements[1:], spans[1:], strict=True):
-            children = as_number(element.get(5, 0))
-            if not inner and not children and as_number(element.get(3, 0)) != _REPEATED:
-                found[as_text(element[4])] = footer[start:end]
-            inner += children - (1 if inner else 0)
-    except MALFORMED as error:
-        raise CorruptError(
-            f"{what}: its footer is not valid Parquet metadata ({error!r})"
-        ) from error
-    return found
-
-
-def _parse_chunk(chunk: Struct) -> ColumnChunk:
-    held = as_fields(chunk[3])
+def _parse_chunk(path: str, held: Struct) -> ColumnChunk:
     start = as_number(held[9])
     dictionary = as_number(held.get(11, 0))
     return ColumnChunk(
-        ".".join(as_text(name) for name in as_list(held[3])),
+        path,
         as_number(held[1]),
         as_number(held[4]),
         as_number(held[5]),
@@ -158,17 +127,13 @@ def _parse_chunk(chunk: Struct) -> ColumnChunk:
     )
 
 
-def chunks_of(chunks: Collection[ColumnChunk], columns: Collection[str]) -> Iterator[ColumnChunk]:
-    """Yield the chunks of `columns` whose page headers must be checked."""
-    wanted = frozenset(columns)
-    return (chunk for chunk in chunks if chunk.column in wanted and chunk.may_burst)
-
-
 def check_pages(read_at: ReadAt, size: int, columns: Collection[str], what: str) -> None:
     """Raise UnsupportedError if pages of these columns are too large to decompress."""
-    for group in parse_chunks(read_footer_bytes(read_at, size, what), what):
-        for chunk in chunks_of(group, columns):
-            measure_pages(read_at, size, chunk, what)
+    layout = parse_layout(read_footer_bytes(read_at, size, what), what)
+    for group in range(len(layout.groups)):
+        for chunk in find_chunks(layout, group, columns):
+            if chunk.may_burst:
+                measure_pages(read_at, size, chunk, what)
 
 
 def measure_pages(read_at: ReadAt, size: int, chunk: ColumnChunk, what: str) -> ChunkPages:

@@ -11,17 +11,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from lakebed.errors import CorruptError
-from lakebed.format.files.thrift import (
-    MALFORMED,
-    CompactReader,
-    Struct,
-    as_bytes,
-    as_fields,
-    as_list,
-    as_number,
-    as_text,
-)
+from lakebed.format.files.footer_layout import FooterLayout, malformed
+from lakebed.format.files.thrift import MALFORMED, Struct, as_bytes, as_fields, as_number
 
 
 class Physical(IntEnum):
@@ -49,35 +40,24 @@ class ChunkStatistics:
 
 
 def parse_statistics(
-    footer: bytes, columns: Collection[str], what: str
+    layout: FooterLayout, columns: Collection[str]
 ) -> list[Mapping[str, ChunkStatistics]]:
     """Return each row group's statistics of `columns`, by name, without nested columns."""
+    wanted = [leaf for name in columns if (leaf := layout.flat(name)) is not None]
     try:
-        return _statistics(CompactReader(footer).struct(), frozenset(columns))
+        return [
+            {
+                leaf.path: _parse_statistics(layout.chunk(group, leaf), layout.ordered[leaf.number])
+                for leaf in wanted
+            }
+            for group in range(len(layout.groups))
+        ]
     except MALFORMED as error:
-        raise CorruptError(
-            f"{what}: its footer is not valid Parquet metadata ({error!r})"
-        ) from error
+        raise malformed(layout.what, repr(error)) from error
 
 
-def _statistics(metadata: Struct, columns: frozenset[str]) -> list[Mapping[str, ChunkStatistics]]:
-    # Bounds are usable only if the order of their column is declared.
-    orders = as_list(metadata.get(7, []))
-    found: list[Mapping[str, ChunkStatistics]] = []
-    for group in as_list(metadata[4]):
-        chunks: dict[str, ChunkStatistics] = {}
-        for number, chunk in enumerate(as_list(as_fields(group)[1])):
-            held = as_fields(as_fields(chunk).get(3, {}))
-            path = as_list(held.get(3, []))
-            name = as_text(path[0]) if len(path) == 1 else ""
-            if name in columns:
-                ordered = number < len(orders) and 1 in as_fields(orders[number])
-                chunks[name] = _chunk(held, ordered)
-        found.append(chunks)
-    return found
-
-
-def _chunk(held: Struct, ordered: bool) -> ChunkStatistics:
+def _parse_statistics(held: Struct, ordered: bool) -> ChunkStatistics:
+    """Return the statistics of a chunk; its bounds only if their order is known."""
     told = as_fields(held.get(12, {}))
     return ChunkStatistics(
         Physical(as_number(held[1])),

@@ -71,22 +71,6 @@ class CompactReader:
         fields, self._at = _struct(self._data, self._at, 0)
         return fields
 
-    def element_spans(self, number: int) -> list[tuple[int, int]]:
-        """Return the start and end of each struct in the list that is field `number`."""
-        at, found = self._at, 0
-        while head := self._data[at]:
-            at += 1
-            if head > 15:
-                found += head >> 4
-            else:
-                value, at = _varint(self._data, at)
-                found = value >> 1 ^ -(value & 1)
-            if found == number and head & 15 == _LIST:
-                return _struct_spans(self._data, at)
-            if head & 15 > _FALSE:
-                _, at = _value(self._data, at, head & 15, 0)
-        raise KeyError(number)
-
 
 class CompactWriter:
     """Writes a struct in Thrift's compact protocol; fields must be in ascending order of number."""
@@ -147,20 +131,6 @@ class CompactWriter:
     def _head(self, number: int, kind: int) -> None:
         self._data.append((number - self._number) << 4 | kind)
         self._number = number
-
-
-def _struct_spans(data: bytes, at: int) -> list[tuple[int, int]]:
-    head = data[at]
-    at += 1
-    size, at = _varint(data, at) if head >> 4 == 15 else (head >> 4, at)
-    if head & 15 != _STRUCT or size > len(data) - at:
-        raise ValueError(f"a list of {size} structs at byte {at}")
-    spans = []
-    for _ in range(size):
-        _, end = _struct(data, at, 0)
-        spans.append((at, end))
-        at = end
-    return spans
 
 
 def _put_varint(data: bytearray, value: int) -> None:

@@ -4,24 +4,16 @@ On remote storage reading page headers costs requests: there a row group is chec
 according to the footer, it is much larger than the whole file.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakebed.errors import CorruptError
+from lakebed.format.files.footer_layout import FooterLayout, parse_layout, read_footer_bytes
 from lakebed.format.files.page_window import PageWindow, find_window
-from lakebed.format.files.parquet_pages import (
-    ChunkPages,
-    ColumnChunk,
-    chunks_of,
-    flat_columns,
-    measure_pages,
-    parse_chunks,
-    read_footer_bytes,
-)
+from lakebed.format.files.parquet_pages import ChunkPages, ColumnChunk, find_chunks, measure_pages
 
 MAX_BATCH_BYTES = 64 << 20
 """The most memory that the long values of a batch may take."""
@@ -32,14 +24,10 @@ _REMOTE_RATIO = 100
 
 @dataclass(slots=True)
 class KnownPages:
-    """Facts about the pages of a file, which never changes.
+    """Facts about the pages of a file, which never changes."""
 
-    `elements` are the columns that are not nested, each as its encoded element of the footer's
-    schema.
-    """
-
-    chunks: list[list[ColumnChunk]] | None = None
-    elements: Mapping[str, bytes] = field(default_factory=dict)
+    layout: FooterLayout | None = None
+    chunks: dict[tuple[int, str], tuple[ColumnChunk, ...]] = field(default_factory=dict)
     pages: dict[tuple[int, str], ChunkPages] = field(default_factory=dict)
     row_bytes: dict[tuple[int, str], float] = field(default_factory=dict)
 
@@ -62,40 +50,49 @@ class PageLimits:
         if self.remote and not self._grows(group):
             return MAX_BATCH_BYTES
         row_bytes = sum(
-            self._row_bytes(group, chunk) for chunk in chunks_of(self._chunks(group), columns)
+            self._row_bytes(group, chunk)
+            for chunk in self.chunks(group, columns)
+            if chunk.may_burst
         )
         return max(1, int(MAX_BATCH_BYTES / max(1.0, row_bytes)))
 
-    def chunks(self) -> list[list[ColumnChunk]]:
-        """Return the column chunks of each row group."""
+    def layout(self) -> FooterLayout:
+        """Return what the footer describes."""
         known = self.known
-        if known.chunks is None:
+        if known.layout is None:
             footer = read_footer_bytes(self._read_at, self.source.size(), self.what)
-            known.chunks = parse_chunks(footer, self.what)
-            known.elements = flat_columns(footer, self.what)
-        return known.chunks
+            known.layout = parse_layout(footer, self.what)
+        return known.layout
+
+    def chunks(self, group: int, columns: Sequence[str]) -> list[ColumnChunk]:
+        """Return the column chunks of `columns` in a row group, in their order."""
+        found: list[ColumnChunk] = []
+        for name in columns:
+            chunks = self.known.chunks.get((group, name))
+            if chunks is None:
+                chunks = tuple(find_chunks(self.layout(), group, [name]))
+                self.known.chunks[group, name] = chunks
+            found += chunks
+        return found
 
     def window(self, group: int, columns: Sequence[str], row: int) -> PageWindow | None:
         """Return the pages that hold a row; None if the whole row group must be read."""
-        chunks = {chunk.path: chunk for chunk in self._chunks(group)}
-        elements = self.known.elements
+        layout = self.layout()
+        leaves = [layout.flat(name) for name in columns]
         # A nested column has several chunks, or pages that do not count rows.
-        if any(
-            name not in elements or name not in chunks or chunks[name].is_nested for name in columns
-        ):
+        flat = [leaf for leaf in leaves if leaf is not None]
+        if len(flat) < len(leaves):
             return None
+        chunks = self.chunks(group, columns)
         found = find_window(
             row,
-            ((chunks[name], elements[name], self._pages(group, chunks[name])) for name in columns),
+            (
+                (chunk, layout.element(leaf), self._pages(group, chunk))
+                for chunk, leaf in zip(chunks, flat, strict=True)
+            ),
         )
         rows = self.metadata.row_group(group).num_rows
         return None if found is None or found.stop - found.first >= rows else found
-
-    def _chunks(self, group: int) -> list[ColumnChunk]:
-        chunks = self.chunks()
-        if group >= len(chunks):
-            raise CorruptError(f"{self.what}: no row group {group} in its footer")
-        return chunks[group]
 
     def _pages(self, group: int, chunk: ColumnChunk) -> ChunkPages:
         place = (group, chunk.path)

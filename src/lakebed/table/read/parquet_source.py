@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from lakebed.errors import CorruptError, SchemaError, UnavailableError, UnsupportedError
 from lakebed.format.files.page_window import PageWindow, encode_window
-from lakebed.format.files.parquet_pages import read_footer_bytes
 from lakebed.format.files.parquet_statistics import ChunkStatistics, parse_statistics
 from lakebed.storage.block_file import BlockFile, map_block
 from lakebed.storage.storage import Storage
@@ -139,20 +138,14 @@ class ParquetSource:
     def statistics(self, columns: Collection[str]) -> list[Mapping[str, ChunkStatistics]]:
         """Return the statistics of these columns for each row group."""
         with reading(self._what):
-            footer = read_footer_bytes(
-                lambda at, length: self._input.read_at(length, at), self._input.size(), self._what
-            )
-        return parse_statistics(footer, columns, self._what)
+            return parse_statistics(self._limits.layout(), columns)
 
     def size_bytes(self, columns: Collection[str], groups: Sequence[int]) -> int:
         """Return the compressed size of these columns in these row groups."""
-        wanted = frozenset(columns)
-        chunks = self._limits.chunks()
         return sum(
             chunk.compressed_bytes
             for group in groups
-            for chunk in chunks[group]
-            if chunk.column in wanted
+            for chunk in self._limits.chunks(group, list(columns))
         )
 
     def row_groups_with(
