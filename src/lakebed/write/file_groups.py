@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import count
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,7 +34,7 @@ from lakebed.write.partition import ensure_partition
 from lakebed.write.plan import FileGroupWrite
 from lakebed.write.spec.status import NOTHING_COMPACTED, RowCounts, WriteStatus
 from lakebed.write.spec.write_spec import WriteSpec
-from lakebed.write.staging import read_segment, spill_run
+from lakebed.write.staging import read_segment, spiller
 
 # Columns that rewritten rows carry over, and new rows do not have yet.
 _CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
@@ -83,12 +82,7 @@ def _merged(
 ) -> Iterator[pa.RecordBatch]:
     """Merge the runs, keeping deletes, in several passes if there are too many to open at once."""
     spec = write.spec
-    passes = count(1)
-
-    def spill(batches: Iterable[pa.RecordBatch]) -> Run:
-        name = f"{task.write_token}-{write.number}-pass-{next(passes)}"
-        return spill_run(batches, write.segments[0], spec, name)
-
+    spill = spiller(write.segments[0], spec, f"{task.write_token}-{write.number}-pass")
     rule = spec.staged_rule if write.as_log else spec.rule
     return merge_in_passes(runs, rule, schema, spill, keep_deletes=True)
 
