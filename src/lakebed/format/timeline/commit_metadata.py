@@ -4,6 +4,7 @@ The file is an Avro container of one record (`ocf`, `avro_models`) or, in timeli
 with the same fields (`json_record`). Attributes are Hudi's fields in snake_case; null is None.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final, Self, cast
@@ -98,6 +99,25 @@ class CommitMetadata:
     operation_type: str | None = None
     partition_to_replace_file_ids: Mapping[str, tuple[str, ...]] | None = None
     version: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        operation_type: str,
+        schema_text: str | None,
+        stats: Iterable[WriteStat] = (),
+        replaced: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Self:
+        """Return the metadata of a commit that wrote the files of `stats` and ended file groups."""
+        written: dict[str, list[WriteStat]] = defaultdict(list)
+        for stat in stats:
+            written[stat.partition_path or ""].append(stat)
+        return cls(
+            partition_to_write_stats={p: tuple(of) for p, of in sorted(written.items())},
+            extra_metadata={"schema": schema_text} if schema_text else {},
+            operation_type=operation_type,
+            partition_to_replace_file_ids=replaced,
+        )
 
     @classmethod
     def parse(cls, data: bytes, what: str, layout: int = LAYOUT_2) -> Self:

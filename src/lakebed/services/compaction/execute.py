@@ -1,8 +1,7 @@
 """Executes a compaction plan, of Lakebed or of Hudi."""
 
 import logging
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -263,19 +262,9 @@ def _late_writes(timeline: Timeline, planned: Instant) -> Iterator[Instant]:
 
 
 def _metadata(taken: Attempt, plan: CompactionPlan, statuses: list[WriteStatus]) -> CommitMetadata:
-    by_partition: dict[str, tuple[WriteStat, ...]] = defaultdict(tuple)
-    for status in statuses:
-        if status.stats:
-            by_partition[status.group.partition] += status.stats
-    stats: Mapping[str, tuple[WriteStat, ...]] = dict(sorted(by_partition.items()))
-    text = taken.snapshot.schema_text
     is_log = plan.action is Action.LOGCOMPACTION
-    extra = {"schema": text} if text else {}
-    if is_log:
-        extra[KEEPS_COMMIT_TIMES] = "true"
-    return CommitMetadata(
-        partition_to_write_stats=stats,
-        compacted=True,
-        extra_metadata=extra,
-        operation_type="LOG_COMPACT" if is_log else "COMPACT",
-    )
+    stats = (stat for status in statuses for stat in status.stats)
+    name = "LOG_COMPACT" if is_log else "COMPACT"
+    metadata = CommitMetadata.of(name, taken.snapshot.schema_text, stats)
+    extra = {KEEPS_COMMIT_TIMES: "true"} if is_log else {}
+    return replace(metadata, compacted=True, extra_metadata={**metadata.extra_metadata, **extra})

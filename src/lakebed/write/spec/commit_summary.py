@@ -2,9 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Self
 
-from lakebed.format.timeline.commit_metadata import WriteStat
+from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.spec.status import RowCounts
+
+_NO_ROWS = RowCounts(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,28 @@ class Commit:
     deleted: int | None = None
     # The number of buckets per partition, if this write determined it for the table.
     buckets: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        instant: TimelineInstant,
+        completion: str,
+        metadata: CommitMetadata,
+        counts: RowCounts = _NO_ROWS,
+    ) -> Self:
+        """Return the result of a completed write from its metadata and the counts of its rows."""
+        replaced = metadata.partition_to_replace_file_ids or {}
+        return cls(
+            instant.requested,
+            completion,
+            str(instant.action),
+            metadata.operation_type or "",
+            tuple(metadata.write_stats()),
+            sum(map(len, replaced.values())),
+            counts.inserted,
+            counts.updated,
+            counts.deleted,
+        )
 
     @property
     def rows(self) -> int:
