@@ -32,7 +32,7 @@ from lakebed.write.new_keys import NewKeysWriter
 from lakebed.write.partial import PartialWrite, write_partial_log
 from lakebed.write.partition import ensure_partition
 from lakebed.write.plan import FileGroupWrite
-from lakebed.write.spec.status import NOTHING_COMPACTED, RowCounts, WriteStatus
+from lakebed.write.spec.status import RowCounts, WriteStatus, file_stat
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import read_segment, spiller
 
@@ -285,18 +285,11 @@ def _stat(write: FileGroupWrite, stats: DataFileStats, old_rows: int) -> WriteSt
     gone = min(write.deletes, max(0, old_rows + came - stats.rows)) if write.old else 0
     replaced = max(0, old_rows + came - gone - stats.rows) if write.old else 0
     return replace(
-        NOTHING_COMPACTED,
-        file_id=write.group.file_id,
-        path=stats.path,
-        key_range=stats.key_range,
+        file_stat(write.group, stats),
         prev_commit=write.old.name.instant if write.old else NO_PREVIOUS_COMMIT,
-        num_writes=stats.rows,
         num_deletes=gone,
         num_update_writes=replaced,
         num_inserts=max(0, stats.rows + gone - old_rows),
-        total_write_bytes=stats.size_bytes,
-        partition_path=write.group.partition,
-        file_size_in_bytes=stats.size_bytes,
-        prev_base_file=write.old.name.encode() if write.old else None,
         num_updates=replaced,
+        prev_base_file=write.old.name.encode() if write.old else None,
     )

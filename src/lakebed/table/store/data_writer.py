@@ -47,13 +47,19 @@ _WRITTEN_META_FIELDS = [
 
 @dataclass(frozen=True, slots=True)
 class DataFileStats:
-    """Statistics of a written file; the keys are None if the file has no rows."""
+    """Statistics of a written file; the keys are None if the file is empty.
+
+    A log has the `version` in its name, and its key range includes its deletes. Barriers, which are
+    deletes that only make a row of the same key win, are not counted.
+    """
 
     path: str
     size_bytes: int
     rows: int
     min_key: str | None
     max_key: str | None
+    deletes: int = 0
+    version: int | None = None
 
     @property
     def key_range(self) -> tuple[str, str] | None:
