@@ -26,7 +26,8 @@ from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import DELETED, FLAGS, Run
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import ROW_BYTES, file_cost
-from lakebed.storage.storage import Storage, WriteStream
+from lakebed.storage.storage import Storage
+from lakebed.storage.streams import WriteStream
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.write.log_runs import write_log
 from lakebed.write.own_keys import with_keys

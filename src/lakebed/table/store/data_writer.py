@@ -23,7 +23,7 @@ from lakebed.format.names.meta_columns import (
     seqnos,
 )
 from lakebed.model.options.writers import BloomOptions
-from lakebed.storage.storage import WriteStream
+from lakebed.storage.streams import WriteStream
 from lakebed.table.config.schema import storage_schema
 from lakebed.table.read.conform import conform, conform_array
 from lakebed.table.store.avro_run_writer import AvroRunWriter

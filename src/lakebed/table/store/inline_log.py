@@ -11,7 +11,7 @@ from lakebed.format.logs.log_block import BlockType, HeaderKey, LogBlock, encode
 from lakebed.format.logs.order_mark import mark_ordered
 from lakebed.format.names.data_names import InlineLogName
 from lakebed.storage.spool import MEMORY_BYTES, Spool
-from lakebed.storage.storage import WriteStream
+from lakebed.storage.streams import WriteStream
 from lakebed.table.files.file_group import join_path
 from lakebed.table.store.data_writer import DataFileStats, DataFileWriter, NewDataFile
 from lakebed.table.store.log_target import Deletes, LogTarget, Rows
