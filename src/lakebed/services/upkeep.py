@@ -128,7 +128,7 @@ def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int)
     """Return whether cleaning may find files to delete, judging by the timeline alone."""
     if timeline.pending(Action.CLEAN):
         return True
-    cleans = [instant for instant in timeline.select(Action.CLEAN) if instant.is_completed]
+    cleans = timeline.ended(Action.CLEAN)
     last = cleans[-1].requested if cleans else ""
     since = sum(commit.requested > last for commit in timeline.commits)
     options = CleanOptions.of(properties)
@@ -139,7 +139,7 @@ def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int)
 
 def _is_whole_clean_due(timeline: Timeline, every: int) -> bool:
     """Return whether the next clean lists the whole table: one in ten does."""
-    cleans = [instant for instant in timeline.select(Action.CLEAN) if instant.is_completed]
+    cleans = timeline.ended(Action.CLEAN)
     last = cleans[-1].requested if cleans else ""
     since = sum(commit.requested > last for commit in timeline.commits)
     return (len(cleans) + since // every) % _WHOLE_EVERY == 0

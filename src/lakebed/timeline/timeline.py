@@ -158,6 +158,10 @@ class Timeline:
             if not instant.is_completed and (not actions or instant.action in actions)
         )
 
+    def ended(self, *actions: Action) -> tuple[TimelineInstant, ...]:
+        """Return the completed instants of `actions`."""
+        return tuple(instant for instant in self.select(*actions) if instant.is_completed)
+
     def select(self, *actions: Action) -> tuple[TimelineInstant, ...]:
         """Return the instants of `actions` in any state."""
         return tuple(instant for instant in self.instants if instant.action in actions)

@@ -5,7 +5,7 @@ with the same fields (`json_record`). Attributes are Hudi's fields in snake_case
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final, Self, cast
 
@@ -162,6 +162,11 @@ class CommitMetadata:
     def write_stats(self) -> Iterable[WriteStat]:
         """Yield the statistics of all partitions."""
         return (stat for stats in self.partition_to_write_stats.values() for stat in stats)
+
+    def replaced_groups(self) -> Iterator[tuple[str, str]]:
+        """Yield partition and file id of each file group that the commit replaced."""
+        for partition, ids in (self.partition_to_replace_file_ids or {}).items():
+            yield from ((partition, file_id) for file_id in ids)
 
 
 def _decode(data: bytes, what: str, layout: int) -> tuple[str, Record]:

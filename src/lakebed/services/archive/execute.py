@@ -108,8 +108,7 @@ def _report(
 
 def _finish(hold: TableHold) -> int:
     """Remove instants from the active timeline that an interrupted archiving had already archived."""
-    movable = hold.timeline.select(*MOVABLE)
-    completed = [instant for instant in movable if instant.is_completed]
+    completed = hold.timeline.ended(*MOVABLE)
     if not completed:
         return 0
     rows = read_archived(

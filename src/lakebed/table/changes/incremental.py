@@ -65,10 +65,9 @@ def written_groups(commits: Sequence[RangeCommit]) -> frozenset[FileGroupId]:
 def replaced_at(commits: Iterable[RangeCommit]) -> Mapping[tuple[str, str], str]:
     """Return when each replaced file group was replaced, by partition and file id."""
     return {
-        (partition, file_id): commit.completion
+        group: commit.completion
         for commit in commits
-        for partition, ids in (commit.metadata.partition_to_replace_file_ids or {}).items()
-        for file_id in ids
+        for group in commit.metadata.replaced_groups()
     }
 
 

@@ -40,14 +40,13 @@ class Commit:
         counts: RowCounts = _NO_ROWS,
     ) -> Self:
         """Return the result of a completed write from its metadata and the counts of its rows."""
-        replaced = metadata.partition_to_replace_file_ids or {}
         return cls(
             instant.requested,
             completion,
             str(instant.action),
             metadata.operation_type or "",
             tuple(metadata.write_stats()),
-            sum(map(len, replaced.values())),
+            len(list(metadata.replaced_groups())),
             counts.inserted,
             counts.updated,
             counts.deleted,
