@@ -2,20 +2,14 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from lakebed.api.option_conflicts import check_settings
 from lakebed.api.progress import watched, watched_target
 from lakebed.commit.hold import hold_table
-from lakebed.errors import (
-    ConflictError,
-    InvalidError,
-    LockedError,
-    TakenError,
-    UnfinishedError,
-)
+from lakebed.errors import InvalidError, UnfinishedError
 from lakebed.model.options.option import Scope
 from lakebed.model.options.registry import check_given
 from lakebed.model.options.services import (
@@ -28,7 +22,12 @@ from lakebed.services.archive.execute import Archive, archive
 from lakebed.services.clean.execute import Clean, clean
 from lakebed.services.clean.reason import nothing_to_clean
 from lakebed.services.clustering.execute import Clustering, cluster
-from lakebed.services.compaction.execute import Compaction, execute_compaction, pending_compactions
+from lakebed.services.compaction.execute import (
+    Compaction,
+    execute_compaction,
+    execute_unless_done,
+    pending_compactions,
+)
 from lakebed.services.compaction.schedule import Scheduled, schedule_compaction
 from lakebed.services.restore.execute import Restore, restore
 from lakebed.services.rollback.execute import Rollback, rollback
@@ -149,20 +148,11 @@ class TableServices(ABC):
             if instant is not None:
                 return (self._act(lambda target: execute_compaction(target, instant)),)
             self.schedule_compaction(mode, groups=groups, options=options)
-            return tuple(self._compact_pending())
-
-    def _compact_pending(self) -> Iterator[Compaction]:
-        for pending in pending_compactions(self._now()):
-            try:
-                yield execute_compaction(watched_target(self._target()), pending)
-            except TakenError:
-                continue
-            except LockedError:
-                raise
-            except ConflictError:
-                # If the plan is no longer pending, another process has completed it.
-                if pending in pending_compactions(self._now()):
-                    raise
+            done = [
+                execute_unless_done(watched_target(self._target()), pending)
+                for pending in pending_compactions(self._now())
+            ]
+            return tuple(compaction for compaction in done if compaction is not None)
 
     def cluster(
         self,

@@ -9,7 +9,14 @@ from functools import partial
 from lakebed.commit.attempt import Attempt
 from lakebed.commit.claim import claim
 from lakebed.commit.hold import TableHold
-from lakebed.errors import DAMAGE_ERRORS, ConflictError, InvalidError, NotFoundError
+from lakebed.errors import (
+    DAMAGE_ERRORS,
+    ConflictError,
+    InvalidError,
+    LockedError,
+    NotFoundError,
+    TakenError,
+)
 from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.commit_metadata import KEEPS_COMMIT_TIMES, CommitMetadata, WriteStat
 from lakebed.merge.rule import Merger
@@ -109,6 +116,21 @@ def execute_compaction(
         sum(stat.file_size_in_bytes or 0 for stat in metadata.write_stats()),
         (*(result.problem for result in damaged), *_left_out(taken.snapshot, plan)),
     )
+
+
+def execute_unless_done(target: WriteTarget, instant: TimelineInstant) -> Compaction | None:
+    """Execute a plan; return None if another process is executing it, or has completed it."""
+    try:
+        return execute_compaction(target, instant)
+    except TakenError:
+        return None
+    except LockedError:
+        raise
+    except ConflictError:
+        found = target.commits.active.load().find(instant.requested, instant.plan_action)
+        if found is not None and not found.is_completed:
+            raise
+        return None
 
 
 @dataclass(frozen=True, slots=True)
