@@ -1,15 +1,14 @@
 """Table services that users call, such as compaction, cleaning, savepoints and repair."""
 
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
+from lakebed.api.handle import TableHandle
 from lakebed.api.option_conflicts import check_settings
 from lakebed.api.progress import watched, watched_target
 from lakebed.commit.hold import hold_table
-from lakebed.errors import InvalidError, UnfinishedError
+from lakebed.errors import InvalidError
 from lakebed.model.options.option import Scope
 from lakebed.model.options.registry import check_given
 from lakebed.model.options.services import (
@@ -37,7 +36,6 @@ from lakebed.services.savepoint.execute import (
     savepoint,
     savepoints,
 )
-from lakebed.services.unfinished import finish_unfinished
 from lakebed.services.upgrade.execute import Upgrade, downgrade, upgrade
 from lakebed.services.upkeep import Done, run_due
 from lakebed.services.verify.findings import Report
@@ -52,8 +50,6 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
-Result = TypeVar("Result")
-
 
 @dataclass(frozen=True, slots=True)
 class Repair:
@@ -67,33 +63,11 @@ class Repair:
         return str(self.plan) if self.done is None else str(self.done)
 
 
-class TableServices(ABC):
-    """The table services; subclasses supply the table.
+class TableServices(TableHandle):
+    """The table services.
 
     The `options` of a call are Hudi options that override the table's options for that call.
     """
-
-    @abstractmethod
-    def _target(self) -> WriteTarget:
-        """Return the table to work on and the executor of its tasks."""
-
-    @abstractmethod
-    def _now(self) -> Snapshot:
-        """Return the current snapshot."""
-
-    @abstractmethod
-    def _partition_path(self, given: str | Mapping[str, object]) -> str:
-        """Return the path of a partition given as a path or as column values."""
-
-    def _act(self, work: Callable[[WriteTarget], Result]) -> Result:
-        """Run `work` on the table; complete an interrupted rollback or restore first."""
-        target = watched_target(self._target())
-        try:
-            return work(target)
-        except UnfinishedError as error:
-            log.warning("%s; finishing it", error)
-            finish_unfinished(self._target())
-            return work(watched_target(self._target()))
 
     def schedule_compaction(
         self,
