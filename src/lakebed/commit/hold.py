@@ -39,8 +39,8 @@ from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 
 log = logging.getLogger(__name__)
 
-OUR_CLUSTERING = ("lakebed", "1")
-"""The extra metadata that marks a clustering plan as ours, which no other engine executes."""
+OUR_PLAN = ("lakebed", "1")
+"""The extra metadata that marks a clustering or a clean as ours: only Lakebed completes its plan."""
 _BLOCKING = frozenset({Action.ROLLBACK, Action.RESTORE})
 
 
@@ -213,4 +213,4 @@ def _is_our_clustering(hold: TableHold, instant: TimelineInstant) -> bool:
     except NotFoundError:
         return False
     plan = cast("dict[str, dict[str, str] | None]", values["clusteringPlan"] or {})
-    return OUR_CLUSTERING in (plan.get("extraMetadata") or {}).items()
+    return OUR_PLAN in (plan.get("extraMetadata") or {}).items()

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakebed.commit.fence import Fence
 from lakebed.format.names.data_names import TOMBSTONE_VERSION
-from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY, STAMPS
 from lakebed.format.timeline.commit_metadata import WriteStat
 from lakebed.merge.run import DELETED, FLAGS
 from lakebed.table.config.table_config import TableConfig
@@ -26,9 +26,6 @@ from lakebed.table.store.log_writer import LogRunWriter, NewLog
 from lakebed.table.view import TableView
 from lakebed.write.base_file import NewBaseFile
 from lakebed.write.spec.status import file_stat
-
-# Rewriting does not change when a row was written.
-_CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
 
 TakeDeletes = Callable[[pa.RecordBatch], None]
 
@@ -50,7 +47,7 @@ class Rewrite:
     @property
     def columns(self) -> list[str]:
         """Return the columns that are read and carried over."""
-        return [*_CARRIED, RECORD_KEY, *self.view.schema.names]
+        return [*STAMPS, RECORD_KEY, *self.view.schema.names]
 
     def read(
         self,

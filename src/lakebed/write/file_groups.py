@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from lakebed.commit.rollback import is_side_path
 from lakebed.format.names.data_names import TOMBSTONE_VERSION, BaseFileName
-from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, OUR_PREFIX, RECORD_KEY
+from lakebed.format.names.meta_columns import COMMIT_TIME, OUR_PREFIX, RECORD_KEY, STAMPS
 from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakebed.index.secondary.new_entries import NO_INDEXES
 from lakebed.merge.passes import merge_in_passes
@@ -36,8 +36,6 @@ from lakebed.write.spec.status import RowCounts, WriteStatus, file_stat
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import read_segment, spiller
 
-# Columns that rewritten rows carry over, and new rows do not have yet.
-_CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
 # Set if values of old rows yield: whether a late row may have filled a value of the winning row,
 # which then becomes part of this commit, as in Hudi.
 _FILLED = f"{OUR_PREFIX}filled"
@@ -156,7 +154,7 @@ def _with_old(
 ) -> tuple[list[Run], list[pa.Field]]:
     """Return the old base file and then the new runs, and the columns of their merge."""
     old, came = _old_run(write, footer), [_with_carried(run) for run in runs]
-    carried = [pa.field(name, pa.string()) for name in _CARRIED]
+    carried = [pa.field(name, pa.string()) for name in STAMPS]
     if (fill := write.spec.rule.fill) is None:
         return [old, *came], [*carried, *fields]
     # New rows fill each other before they meet the old ones, as in Hudi.
@@ -203,7 +201,7 @@ def _old_run(write: FileGroupWrite, footer: BaseFileFooter) -> Run:
     """
     assert write.old is not None
     old, spec = write.old, write.spec
-    fields = [*(pa.field(name, pa.string()) for name in _CARRIED), *spec.view.schema]
+    fields = [*(pa.field(name, pa.string()) for name in STAMPS), *spec.view.schema]
     source = RunSource(
         old.path, RunKind.DATA, old.name.instant, ordered=footer.is_ordered, is_base=True
     )
@@ -218,8 +216,8 @@ def _with_carried(run: Run) -> Run:
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in run.batches:
-            nulls = [pa.nulls(batch.num_rows, pa.string())] * len(_CARRIED)
-            schema = pa.schema([*(pa.field(name, pa.string()) for name in _CARRIED), *batch.schema])
+            nulls = [pa.nulls(batch.num_rows, pa.string())] * len(STAMPS)
+            schema = pa.schema([*(pa.field(name, pa.string()) for name in STAMPS), *batch.schema])
             yield pa.RecordBatch.from_arrays([*nulls, *batch.columns], schema=schema)
 
     return replace(run, batches=batches())
@@ -247,7 +245,7 @@ def _restamped(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     filled = pc.fill_null(pc.equal(batch.column(_FILLED), "yes"), False)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    for name in _CARRIED:
+    for name in STAMPS:
         columns[name] = pc.if_else(filled, pa.scalar(None, pa.string()), columns[name])
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
 

@@ -8,7 +8,7 @@ from lakebed.model.instant import Instant
 from lakebed.storage.storage import Entry, Storage
 from lakebed.table.files.copies import without_copies
 from lakebed.table.files.file_group import (
-    BaseFile,
+    DataFile,
     FileGroupId,
     FileSlice,
     LogFile,
@@ -22,8 +22,6 @@ from lakebed.table.files.visibility import Visibility
 from lakebed.table.snapshot import Snapshot, table_files
 from lakebed.timeline.archived import read_completions
 from lakebed.timeline.timeline import Timeline
-
-DataFile = BaseFile | LogFile
 
 
 @dataclass(frozen=True, slots=True)

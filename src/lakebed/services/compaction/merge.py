@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakebed.errors import UnsupportedError
 from lakebed.format.files.footer import FOOTER_KEYS_SINCE
 from lakebed.format.names.data_names import replay_key
-from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME
+from lakebed.format.names.meta_columns import STAMPS
 from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakebed.merge.passes import merge_in_passes
 from lakebed.model.executor import TaskId
@@ -29,9 +29,6 @@ from lakebed.table.store.cdc_log import CdcTarget, open_change_log
 from lakebed.table.store.data_writer import DataFileStats
 from lakebed.table.store.log_writer import LogRunWriter, NewLog
 from lakebed.write.spec.status import WriteStatus, file_stat
-
-# Every row keeps these columns: rewriting does not change when a row was written.
-_CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +211,7 @@ def _joined_columns(work: CompactionTask, sources: list[RunSource]) -> pa.Schema
 def _joined(
     work: CompactionTask, sources: list[RunSource], columns: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    carried = [pa.field(name, pa.string()) for name in _CARRIED]
+    carried = [pa.field(name, pa.string()) for name in STAMPS]
     names = work.rewrite.view.rule.ordering_fields
     needs = Needs(
         # A deleted row has no columns.

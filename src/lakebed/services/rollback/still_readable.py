@@ -11,7 +11,7 @@ from lakebed.errors import CorruptError, InvalidError
 from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.plans import PlanKind
 from lakebed.model.instant import Instant
-from lakebed.services.rollback.plan import PLANNED, without
+from lakebed.services.rollback.plan import without
 from lakebed.table.files.damage import describe
 from lakebed.table.files.deleted_files import deleted_files, planned_deletes
 from lakebed.table.files.file_group import (
@@ -25,7 +25,7 @@ from lakebed.table.files.file_group import (
 from lakebed.table.files.pending_plans import groups_of
 from lakebed.table.snapshot import Snapshot, table_files
 from lakebed.timeline.archived import read_archived
-from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
+from lakebed.timeline.timeline import COMMIT_ACTIONS, PLANNED_ACTIONS, Timeline, TimelineInstant
 
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 
@@ -197,7 +197,7 @@ def _cleaned_since(
 
 def _planned_files(snapshot: Snapshot, instant: TimelineInstant) -> Iterator[str]:
     """Yield the files that a compaction, log compaction or clustering has read."""
-    if instant.plan_action in PLANNED:
+    if instant.plan_action in PLANNED_ACTIONS:
         for planned in groups_of(snapshot.commits.active, instant):
             for name in planned.files:
                 yield join_path(planned.group.partition, name)

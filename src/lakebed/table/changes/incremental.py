@@ -15,9 +15,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from lakebed.storage.storage import Storage
-from lakebed.table.changes.commit_files import DataFile, check_there, named_data_files
+from lakebed.table.changes.commit_files import check_there, named_data_files
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.files.file_group import (
+    DataFile,
     FileGroupId,
     FileSlice,
     build_slices,

@@ -16,9 +16,9 @@ from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.commit_metadata import KEEPS_COMMIT_TIMES
 from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
-from lakebed.table.changes.commit_files import DataFile, named_data_files
+from lakebed.table.changes.commit_files import named_data_files
 from lakebed.table.changes.commit_range import RangeCommit
-from lakebed.table.files.file_group import FileGroupId
+from lakebed.table.files.file_group import DataFile, FileGroupId
 from lakebed.table.files.pending_plans import groups_of_plan
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
