@@ -8,7 +8,8 @@ from typing import Literal, Self, TypeVar
 import pyarrow as pa
 
 from lakebed.errors import UnavailableError
-from lakebed.storage.storage import Entry, Names, Storage, WriteStream
+from lakebed.storage.storage import Entry, Names, Storage
+from lakebed.storage.streams import WriteStream
 
 T = TypeVar("T")
 

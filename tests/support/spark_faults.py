@@ -23,7 +23,8 @@ from lakebed.errors import KeyValueError, UnavailableError
 from lakebed.model.clock import SystemClock
 from lakebed.model.executor import Executor, Report, TaskId
 from lakebed.model.options.writers import DRIVER_MAX_BYTES
-from lakebed.storage.storage import Storage, WriteStream
+from lakebed.storage.storage import Storage
+from lakebed.storage.streams import WriteStream
 from lakebed.table.config.properties_file import load_config
 
 TESTS = pathlib.Path(__file__).parents[1]

@@ -1,24 +1,30 @@
 """An open table: its storage, configuration and latest snapshot."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from typing import TypeVar
 
 import pyarrow as pa
 
+from lakebed.api.arguments import key_schema
 from lakebed.api.engines import Engines
-from lakebed.api.services import Result, TableServices
+from lakebed.api.keys import keys_to_table
+from lakebed.api.progress import watched_target
 from lakebed.commit.hold import hold_table
-from lakebed.errors import InvalidError
+from lakebed.errors import InvalidError, UnfinishedError
 from lakebed.index.secondary.open_index import UnusableIndex, open_indexes
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.instant import resolve_as_of
 from lakebed.scan.index_choice import Indexes
 from lakebed.services.indexing.advisor import ScanLog
+from lakebed.services.unfinished import finish_unfinished
 from lakebed.storage.storage import Storage
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.metadata_partitions import metadata_partitions
+from lakebed.table.config.partitions import partition_column
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writable import check_writable
@@ -28,6 +34,9 @@ from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.write.pipeline import WriteTarget
 
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 Moment = str | date | datetime
 
 
@@ -40,7 +49,7 @@ class _Held:
     indexes: Indexes | None = None
 
 
-class TableHandle(TableServices):
+class TableHandle:
     """The state shared by a table's reads, writes and services."""
 
     def __init__(
@@ -142,7 +151,26 @@ class TableHandle(TableServices):
     def _now(self) -> Snapshot:
         return self._snapshot(None)
 
+    def _partition_path(self, given: str | Mapping[str, object]) -> str:
+        """Return the path of a partition given as a path or as column values."""
+        if isinstance(given, str):
+            return given.strip("/")
+        if not isinstance(given, Mapping):
+            raise InvalidError(f"partition {given!r}: expected its path or a dict of column values")
+        schema = self._now().schema
+        fields = self._config.partition_fields
+        if set(given) != set(fields):
+            raise InvalidError(
+                f"partition {dict(given)!r}: expected a value for each of {', '.join(fields) or 'none'}"
+            )
+        if not fields:
+            return ""  # a table without partition columns is one partition
+        row = keys_to_table([given], key_schema(schema, fields))
+        batch = row.combine_chunks().to_batches()[0]
+        return str(partition_column(batch, self._config)[0])
+
     def _target(self) -> WriteTarget:
+        """Return the table to work on and the executor of its tasks."""
         engines = self._engines
         return WriteTarget(
             self._storage,
@@ -155,8 +183,15 @@ class TableHandle(TableServices):
         )
 
     def _act(self, work: Callable[[WriteTarget], Result]) -> Result:
+        """Run `work` on the table; complete an interrupted rollback or restore first."""
         self._give_up_indexes()
-        return super()._act(work)
+        target = watched_target(self._target())
+        try:
+            return work(target)
+        except UnfinishedError as error:
+            log.warning("%s; finishing it", error)
+            finish_unfinished(self._target())
+            return work(watched_target(self._target()))
 
     def _check_writable(self) -> None:
         self._give_up_indexes()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakebed.api.handle import TableHandle
+from lakebed.api.services import TableServices
 from lakebed.errors import InvalidError
 from lakebed.index.secondary.definition import IndexDefinition, parse_definitions
 from lakebed.index.secondary.open_index import OpenIndex, UnusableIndex, open_indexes
@@ -61,7 +61,7 @@ class Indexes(tuple[IndexInfo, ...]):
         return "\n".join(map(str, self)) or "(no secondary indexes)"
 
 
-class TableIndexes(TableHandle):
+class TableIndexes(TableServices):
     """The operations of a table on its secondary indexes."""
 
     def create_index(

@@ -1,21 +1,14 @@
 """Table services that users call, such as compaction, cleaning, savepoints and repair."""
 
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
+from lakebed.api.handle import TableHandle
 from lakebed.api.option_conflicts import check_settings
 from lakebed.api.progress import watched, watched_target
 from lakebed.commit.hold import hold_table
-from lakebed.errors import (
-    ConflictError,
-    InvalidError,
-    LockedError,
-    TakenError,
-    UnfinishedError,
-)
+from lakebed.errors import InvalidError
 from lakebed.model.options.option import Scope
 from lakebed.model.options.registry import check_given
 from lakebed.model.options.services import (
@@ -28,7 +21,12 @@ from lakebed.services.archive.execute import Archive, archive
 from lakebed.services.clean.execute import Clean, clean
 from lakebed.services.clean.reason import nothing_to_clean
 from lakebed.services.clustering.execute import Clustering, cluster
-from lakebed.services.compaction.execute import Compaction, execute_compaction, pending_compactions
+from lakebed.services.compaction.execute import (
+    Compaction,
+    execute_compaction,
+    execute_unless_done,
+    pending_compactions,
+)
 from lakebed.services.compaction.schedule import Scheduled, schedule_compaction
 from lakebed.services.restore.execute import Restore, restore
 from lakebed.services.rollback.execute import Rollback, rollback
@@ -38,7 +36,6 @@ from lakebed.services.savepoint.execute import (
     savepoint,
     savepoints,
 )
-from lakebed.services.unfinished import finish_unfinished
 from lakebed.services.upgrade.execute import Upgrade, downgrade, upgrade
 from lakebed.services.upkeep import Done, run_due
 from lakebed.services.verify.findings import Report
@@ -53,8 +50,6 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
-Result = TypeVar("Result")
-
 
 @dataclass(frozen=True, slots=True)
 class Repair:
@@ -68,33 +63,11 @@ class Repair:
         return str(self.plan) if self.done is None else str(self.done)
 
 
-class TableServices(ABC):
-    """The table services; subclasses supply the table.
+class TableServices(TableHandle):
+    """The table services.
 
     The `options` of a call are Hudi options that override the table's options for that call.
     """
-
-    @abstractmethod
-    def _target(self) -> WriteTarget:
-        """Return the table to work on and the executor of its tasks."""
-
-    @abstractmethod
-    def _now(self) -> Snapshot:
-        """Return the current snapshot."""
-
-    @abstractmethod
-    def _partition_path(self, given: str | Mapping[str, object]) -> str:
-        """Return the path of a partition given as a path or as column values."""
-
-    def _act(self, work: Callable[[WriteTarget], Result]) -> Result:
-        """Run `work` on the table; complete an interrupted rollback or restore first."""
-        target = watched_target(self._target())
-        try:
-            return work(target)
-        except UnfinishedError as error:
-            log.warning("%s; finishing it", error)
-            finish_unfinished(self._target())
-            return work(watched_target(self._target()))
 
     def schedule_compaction(
         self,
@@ -149,20 +122,11 @@ class TableServices(ABC):
             if instant is not None:
                 return (self._act(lambda target: execute_compaction(target, instant)),)
             self.schedule_compaction(mode, groups=groups, options=options)
-            return tuple(self._compact_pending())
-
-    def _compact_pending(self) -> Iterator[Compaction]:
-        for pending in pending_compactions(self._now()):
-            try:
-                yield execute_compaction(watched_target(self._target()), pending)
-            except TakenError:
-                continue
-            except LockedError:
-                raise
-            except ConflictError:
-                # If the plan is no longer pending, another process has completed it.
-                if pending in pending_compactions(self._now()):
-                    raise
+            done = [
+                execute_unless_done(watched_target(self._target()), pending)
+                for pending in pending_compactions(self._now())
+            ]
+            return tuple(compaction for compaction in done if compaction is not None)
 
     def cluster(
         self,

@@ -7,7 +7,6 @@ from dataclasses import replace
 from lakebed.api.arguments import checked_keys, checked_where, key_schema
 from lakebed.api.group_columns import given_group
 from lakebed.api.indexes import TableIndexes
-from lakebed.api.keys import keys_to_table
 from lakebed.api.named_rows import named_rows
 from lakebed.errors import (
     ConflictError,
@@ -20,7 +19,6 @@ from lakebed.index.requested import named_index
 from lakebed.model.options.writers import CONFLICT_RETRIES
 from lakebed.scan.scan import Scan, plan_scan
 from lakebed.services.upkeep import run_inline
-from lakebed.table.config.partitions import partition_column
 from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.alter.column_groups import execute_add_group, execute_drop_group
@@ -375,23 +373,6 @@ class TableWrites(TableIndexes):
         # Raises an error for an invalid predicate before the write starts.
         present = scan(snapshot)
         return replace(self._engines.scanned(schema, scan, present), where=where)
-
-    def _partition_path(self, given: str | Mapping[str, object]) -> str:
-        if isinstance(given, str):
-            return given.strip("/")
-        if not isinstance(given, Mapping):
-            raise InvalidError(f"partition {given!r}: expected its path or a dict of column values")
-        schema = self._snapshot(None).schema
-        fields = self._config.partition_fields
-        if set(given) != set(fields):
-            raise InvalidError(
-                f"partition {dict(given)!r}: expected a value for each of {', '.join(fields) or 'none'}"
-            )
-        if not fields:
-            return ""  # a table without partition columns is one partition
-        row = keys_to_table([given], key_schema(schema, fields))
-        batch = row.combine_chunks().to_batches()[0]
-        return str(partition_column(batch, self._config)[0])
 
     def _named_index(self, index: str | None, buckets: int | None) -> WriterIndex | None:
         if index is None and buckets is None:

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from enum import Enum
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import typer
@@ -26,14 +26,6 @@ RETRY: Final = 3
 Result = TypeVar("Result")
 
 
-class Draws(Protocol):
-    """A function that prints a result for people."""
-
-    def __call__(self, console: Console) -> None:
-        """Print the result to `console`."""
-        ...
-
-
 class Answer:
     """The output of one command: results on stdout, everything else on stderr."""
 
@@ -43,7 +35,9 @@ class Answer:
         self.out = Console(soft_wrap=True, highlight=False, markup=False)
         self.err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
-    def give(self, result: object, draw: Draws | None = None, *, nothing: str = "") -> None:
+    def give(
+        self, result: object, draw: Callable[[Console], None] | None = None, *, nothing: str = ""
+    ) -> None:
         """Print a result: as JSON, with `draw`, or as a string.
 
         If the result is None, `nothing` is printed instead.

@@ -198,9 +198,8 @@ def upgrade(
     """Move the table to a newer version, or to another layout."""
     with answering(as_json=as_json, debug=debug) as answer:
         table = opened(path, options, spark=spark)
-        layout_name = None if layout is None else str(layout)
         done = answer.working(
-            "upgrading", lambda: table.upgrade(to=to, layout=layout_name, dry_run=dry_run)
+            "upgrading", lambda: table.upgrade(to=to, layout=layout, dry_run=dry_run)
         )
         answer.give(done, nothing="nothing to change")
 
@@ -218,8 +217,7 @@ def downgrade(
     """Move the table to an older version, or to another layout."""
     with answering(as_json=as_json, debug=debug) as answer:
         table = opened(path, options, spark=spark)
-        layout_name = None if layout is None else str(layout)
         done = answer.working(
-            "downgrading", lambda: table.downgrade(to=to, layout=layout_name, dry_run=dry_run)
+            "downgrading", lambda: table.downgrade(to=to, layout=layout, dry_run=dry_run)
         )
         answer.give(done, nothing="nothing to change")

@@ -5,7 +5,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -143,14 +143,7 @@ def _clustered(table: Table) -> Sequence[object]:
 
 def _tell(answer: Answer, happened: Happened) -> None:
     if answer.as_json:
-        line = {
-            "at_ms": happened.at_ms,
-            "table": happened.table,
-            "action": happened.action,
-            "message": happened.message,
-            "failed": happened.failed,
-        }
-        typer.echo(json.dumps(line, ensure_ascii=False))
+        typer.echo(json.dumps(asdict(happened), ensure_ascii=False))
     else:
         answer.out.print(str(happened))
 

@@ -78,12 +78,7 @@ def footprint(
         groups[place].add(group)
         if isinstance(name, BaseFileName):
             rewritten.add(place)
-    replaced = metadata.partition_to_replace_file_ids or {}
-    ended = {
-        group_place(index, FileGroupId(partition, id_))
-        for partition, ids in replaced.items()
-        for id_ in ids
-    }
+    ended = {group_place(index, FileGroupId(*group)) for group in metadata.replaced_groups()}
     return Footprint(
         what,
         frozenset(groups.keys() | ended),

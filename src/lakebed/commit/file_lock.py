@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from lakebed.commit.renewal import renewing
 from lakebed.errors import (
     ConflictError,
     InvalidError,
@@ -76,8 +77,8 @@ class FileLock:
             held = HeldFileLock(self, clock, guard)
             try:
                 self._acquire(held, clock, deadline, wait_seconds)
-                held.start(self.renew_seconds)
-                yield held
+                with renewing("lock", self.path, held.check, self.renew_seconds):
+                    yield held
             finally:
                 held.release()
 
@@ -153,7 +154,7 @@ class FileLock:
 
 
 class HeldFileLock:
-    """The lock while this process holds it; a thread renews it until `release`."""
+    """The lock while this process holds it."""
 
     def __init__(self, lock: FileLock, clock: Clock, guard: str) -> None:
         self._path = lock.path
@@ -163,8 +164,6 @@ class HeldFileLock:
         # Each hold has its own owner id: two threads of one process are two writers.
         self._lock = DiskLockFile(clock.new_uuid(), clock.process(), guard, 0)
         self._mutex = threading.Lock()  # guards the fields above, and the file while it is ours
-        self._released = threading.Event()
-        self._renewer: threading.Thread | None = None
 
     def create(self) -> bool:
         """Create the lock file with its content atomically; return False if it already exists."""
@@ -180,13 +179,6 @@ class HeldFileLock:
             finally:
                 new.drop()
         return True
-
-    def start(self, renew_seconds: float) -> None:
-        """Start renewing the lock every `renew_seconds`."""
-        self._renewer = threading.Thread(
-            target=self._renew, args=(renew_seconds,), name="lakebed-lock", daemon=True
-        )
-        self._renewer.start()
 
     def is_there(self) -> bool:
         """Return whether the lock file is ours."""
@@ -248,28 +240,14 @@ class HeldFileLock:
 
     def release(self) -> None:
         """Release the lock."""
-        self._released.set()
-        if self._renewer is not None:
-            self._renewer.join()
         try:
             seen = _look(self._path)
             if seen is not None and self._is_ours(seen.lock):
                 self.remove(seen)
         except LakebedError:
             # The write under the lock is committed or rolled back, and the next holder of the guard
-            # # recognizes the file as stale.
+            # recognizes the file as stale.
             log.warning("%s: could not be released", self._path, exc_info=True)
-
-    def _renew(self, renew_seconds: float) -> None:
-        while not self._released.wait(renew_seconds):
-            try:
-                self.check()
-            except ConflictError:
-                # The writer's own `check` fails before it completes.
-                log.exception("%s: lost to another writer", self._path)
-                return
-            except LakebedError:
-                log.warning("%s: not renewed, trying again", self._path, exc_info=True)
 
     def _prolong(self) -> bool:
         """Extend the validity in the file; return whether the file is ours, before and after."""

@@ -4,17 +4,15 @@ The heartbeat is also the fence of a write: it exists from before the first task
 write completes or is rolled back, both under the table's lock.
 """
 
-import logging
-import threading
+from contextlib import ExitStack
 from dataclasses import replace
 
-from lakebed.errors import ConflictError, LakebedError, NotFoundError
+from lakebed.commit.renewal import renewing
+from lakebed.errors import ConflictError, NotFoundError
 from lakebed.format.timeline.heartbeat import HEARTBEAT_MAX_BYTES, Beat, heartbeat_path
 from lakebed.model.clock import Clock
 from lakebed.model.options.writers import HeartbeatOptions
 from lakebed.storage.storage import Storage
-
-log = logging.getLogger(__name__)
 
 
 class Heartbeat:
@@ -26,8 +24,7 @@ class Heartbeat:
         self._path = heartbeat_path(instant)
         self._owner = owner
         self._etag = ""
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._renewal = ExitStack()
 
     def start(self, pulse: HeartbeatOptions, *, holds_lock: bool) -> None:
         """Write the heartbeat, replacing any existing one, and start to renew it.
@@ -40,20 +37,14 @@ class Heartbeat:
         self._etag = self._storage.put(self._path, beat.encode())
         if holds_lock:
             return
-        self._thread = threading.Thread(
-            target=self._renew,
-            args=(beat, pulse.interval_ms / 1000),
-            name="lakebed-heartbeat",
-            daemon=True,
+        seconds = pulse.interval_ms / 1000
+        self._renewal.enter_context(
+            renewing("heartbeat", self._path, lambda: self._renew(beat), seconds)
         )
-        self._thread.start()
 
     def stop(self) -> None:
         """Stop renewing the heartbeat, but keep its file."""
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._renewal.close()
 
     def close(self) -> bool:
         """Delete the heartbeat, so that this attempt's tasks fail; the caller holds the lock.
@@ -67,20 +58,8 @@ class Heartbeat:
         self._storage.delete(self._path)
         return True
 
-    def _renew(self, beat: Beat, seconds: float) -> None:
-        while not self._over.wait(seconds):
-            beat = replace(beat, at_ms=self._clock.now_ms())
-            try:
-                self._put(beat)
-            except ConflictError:
-                # Another process considered us dead and rolled us back. The checks of tasks and of
-                # # the commit fail.
-                log.warning("%s: the heartbeat is missing or belongs to another writer", self._path)
-                return
-            except LakebedError:
-                log.warning("%s: not renewed, trying again", self._path, exc_info=True)
-
-    def _put(self, beat: Beat) -> None:
+    def _renew(self, first: Beat) -> None:
+        beat = replace(first, at_ms=self._clock.now_ms())
         try:
             self._etag = self._storage.put_if_unchanged(self._path, beat.encode(), self._etag)
         except ConflictError as error:

@@ -24,7 +24,7 @@ from lakebed.errors import (
     UnfinishedError,
 )
 from lakebed.format.names.instant_name import Action, State
-from lakebed.format.timeline.plans import PlanKind, parse_plan
+from lakebed.format.timeline.plans import PlanKind
 from lakebed.model.clock import Clock
 from lakebed.model.instant import Instant, next_instant
 from lakebed.model.options.writers import HeartbeatOptions
@@ -39,8 +39,8 @@ from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 
 log = logging.getLogger(__name__)
 
-OUR_CLUSTERING = ("lakebed", "1")
-"""The extra metadata that marks a clustering plan as ours, which no other engine executes."""
+OUR_PLAN = ("lakebed", "1")
+"""The extra metadata that marks a clustering or a clean as ours: only Lakebed completes its plan."""
 _BLOCKING = frozenset({Action.ROLLBACK, Action.RESTORE})
 
 
@@ -208,11 +208,9 @@ def _is_our_clustering(hold: TableHold, instant: TimelineInstant) -> bool:
     """Return whether a pending instant is our own clustering, which no process resumes."""
     if instant.action is not Action.CLUSTERING:
         return False
-    name = instant.name_of(State.REQUESTED).encode()
     try:
-        data = hold.active.read(instant, State.REQUESTED)
+        values = hold.active.read_plan(PlanKind.REQUESTED_REPLACE, instant, State.REQUESTED)
     except NotFoundError:
         return False
-    values = parse_plan(PlanKind.REQUESTED_REPLACE, data, f"instant {name}")
     plan = cast("dict[str, dict[str, str] | None]", values["clusteringPlan"] or {})
-    return OUR_CLUSTERING in (plan.get("extraMetadata") or {}).items()
+    return OUR_PLAN in (plan.get("extraMetadata") or {}).items()

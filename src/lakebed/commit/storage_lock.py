@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from lakebed.commit.renewal import renewing
 from lakebed.errors import (
     ChangedError,
     ConflictError,
@@ -48,8 +49,8 @@ class StorageLock:
         """Hold the lock; raise LockedError if it does not become free in time."""
         held = self._acquire(clock, wait_seconds)
         try:
-            held.start(self.renew_seconds)
-            yield held
+            with renewing("lock", _name(self.storage), held.renew, self.renew_seconds):
+                yield held
         finally:
             held.release()
 
@@ -93,7 +94,7 @@ class StorageLock:
 
 
 class HeldStorageLock:
-    """The lock while this process holds it; a thread renews it until `release`."""
+    """The lock while this process holds it."""
 
     def __init__(
         self, storage: Storage, clock: Clock, validity_ms: int, lock: LockFile, etag: str
@@ -104,15 +105,6 @@ class HeldStorageLock:
         self._lock = lock
         self._etag = etag
         self._guard = threading.Lock()  # guards the two fields above, and the file while it is ours
-        self._released = threading.Event()
-        self._renewer: threading.Thread | None = None
-
-    def start(self, renew_seconds: float) -> None:
-        """Start renewing the lock every `renew_seconds`."""
-        self._renewer = threading.Thread(
-            target=self._renew, args=(renew_seconds,), name="lakebed-lock", daemon=True
-        )
-        self._renewer.start()
 
     def check(self) -> None:
         """Raise ConflictError unless we hold the lock; renew it if half of its validity has passed.
@@ -136,26 +128,12 @@ class HeldStorageLock:
 
     def release(self) -> None:
         """Release the lock; if that fails, the lock expires by itself."""
-        self._released.set()
-        if self._renewer is not None:
-            self._renewer.join()
         try:
             with self._guard:
                 self._write(expired=True)
         except LakebedError:
             # The write under the lock is already committed or rolled back.
             log.warning("%s: could not be released", _name(self._storage), exc_info=True)
-
-    def _renew(self, renew_seconds: float) -> None:
-        while not self._released.wait(renew_seconds):
-            try:
-                self.renew()
-            except ConflictError:
-                # The writer's own `check` fails before it completes.
-                log.exception("%s: lost to another writer", _name(self._storage))
-                return
-            except LakebedError:
-                log.warning("%s: not renewed, trying again", _name(self._storage), exc_info=True)
 
     def _present_etag(self) -> str | None:
         try:

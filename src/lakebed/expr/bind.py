@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakebed.errors import InvalidError, LakebedError, SchemaError
 from lakebed.expr.arithmetic import is_quotient_exact, is_remainder_exact
-from lakebed.expr.bound import Apply, Bound, Column, Constant
+from lakebed.expr.bound import FLIPPED, Apply, Bound, Column, Constant
 from lakebed.expr.casts import is_castable
 from lakebed.expr.evaluate import Among, evaluate_constant
 from lakebed.expr.functions import bind_function
@@ -21,6 +21,7 @@ from lakebed.expr.text import matches
 from lakebed.expr.tokens import invalid, unsupported
 from lakebed.expr.types import (
     INTEGERS,
+    LONGS,
     MAX_DIGITS,
     as_decimal,
     common_type,
@@ -39,7 +40,6 @@ from lakebed.expr.types import (
 from lakebed.expr.values import null_of
 
 BOOL = pa.bool_()
-_LONG = range(-(1 << 63), 1 << 63)
 # Spark searches lists of this length or more with a set, in which -0.0 differs from 0.0.
 _LONG_LIST = 10
 
@@ -146,9 +146,9 @@ class Binder:
     def compare(self, sign: str, left: Bound, right: Bound) -> Bound:
         """Bind a comparison, casting both sides to one type."""
         kind = self.comparison_type([left, right])
-        for one, other, flipped in ((left, right, sign), (right, left, _FLIPPED.get(sign, sign))):
+        for one, other, flipped in ((left, right, sign), (right, left, FLIPPED.get(sign, sign))):
             beyond = _beyond_long(one, other)
-            if beyond is not None and flipped in _FLIPPED:
+            if beyond is not None and flipped in FLIPPED:
                 # Spark evaluates such a comparison to a constant, even for nulls.
                 return literal(pa.scalar((beyond > 0) == flipped.startswith("<")))
         if pa.types.is_null(kind):
@@ -379,9 +379,6 @@ class Binder:
         return bind_function(self, name, [self.bind(arg) for arg in args], self.spelled(node))
 
 
-_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-
 def literal(value: pa.Scalar) -> Constant:
     """Return a literal as a constant."""
     return Constant(value, is_literal=True)
@@ -401,4 +398,4 @@ def _beyond_long(value: Bound, limit: Bound) -> int | None:
     if not pa.types.is_decimal(limit.kind) or not limit.value.is_valid:
         return None
     found = limit.value.as_py()
-    return 1 if found > _LONG[-1] else -1 if found < _LONG[0] else None
+    return 1 if found > LONGS[-1] else -1 if found < LONGS[0] else None

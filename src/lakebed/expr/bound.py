@@ -70,7 +70,7 @@ def column_names(node: Bound) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found.name for found in walk(node) if isinstance(found, Column)))
 
 
-_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,5 +87,5 @@ def compared_with_constant(node: Apply) -> Comparison | None:
     left, right = node.args
     sign = node.function
     if isinstance(left, Constant):
-        left, right, sign = right, left, _FLIPPED.get(sign, sign)
+        left, right, sign = right, left, FLIPPED.get(sign, sign)
     return Comparison(sign, left, right) if isinstance(right, Constant) else None

@@ -24,13 +24,12 @@ import pyarrow as pa
 
 from lakebed.expr.bound import Apply, Bound, Column, Constant, compared_with_constant
 from lakebed.expr.evaluate import Among
-from lakebed.expr.literal import Like
+from lakebed.expr.literal import WHOLE, Like
 from lakebed.expr.predicate import Predicate
 from lakebed.expr.types import INTEGERS, is_number
 
 Value: TypeAlias = int | str | bool | float | decimal.Decimal | dt.date | dt.datetime
 
-_INTEGER = re.compile(r"-?[0-9]{1,40}", re.ASCII)
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _SIGNS = ("=", "<=>", "<", "<=", ">", ">=")
 _LAST_CHARACTER = "\U0010ffff"
@@ -180,7 +179,7 @@ def column_value(text: str, kind: pa.DataType) -> Value | None:
     (-7, None)
     """
     if kind in INTEGERS:
-        return int(text) if _INTEGER.fullmatch(text) else None
+        return int(text) if WHOLE.fullmatch(text) else None
     if kind == pa.date32():
         return _date(text)
     return text if kind == pa.string() else None

@@ -11,9 +11,8 @@ from lakebed.expr import arithmetic, dates, text
 from lakebed.expr.bound import Apply, Bound, Column, Constant
 from lakebed.expr.casts import cast
 from lakebed.expr.compare import COMPARISONS, compare, is_among, same
+from lakebed.expr.types import LONGS
 from lakebed.expr.values import Data, Values, masked, null_of, strict_errors
-
-_LONG = range(-(1 << 63), 1 << 63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +190,10 @@ def _rounded(node: Apply, data: Data) -> Values:
         wide = pc.cast(data, pa.decimal128(38, data.type.scale))
         return Values(pc.cast(pc.round(wide, ndigits=0, round_mode=mode), node.kind))
     data = pc.round(pc.cast(data, pa.float64()), ndigits=0, round_mode=mode)
-    high, low = float(_LONG.stop), float(_LONG.start)
+    high, low = float(LONGS.stop), float(LONGS.start)
     inner = pc.and_(pc.greater_equal(data, pa.scalar(low)), pc.less(data, pa.scalar(high)))
     whole = pc.cast(pc.if_else(inner, data, pa.scalar(0.0)), pa.int64())
-    edge = pc.if_else(pc.less(data, pa.scalar(0.0)), pa.scalar(_LONG.start), pa.scalar(_LONG[-1]))
+    edge = pc.if_else(pc.less(data, pa.scalar(0.0)), pa.scalar(LONGS.start), pa.scalar(LONGS[-1]))
     edge = pc.if_else(pc.is_nan(data), pa.scalar(0), edge)
     return Values(pc.if_else(inner, whole, edge))
 

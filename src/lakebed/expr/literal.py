@@ -19,7 +19,7 @@ _NUMBER = re.compile(
     r"(?P<digits>-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?)(?P<suffix>[A-Za-z]{0,2})",
     re.ASCII,
 )
-_WHOLE = re.compile(r"-?[0-9]{1,40}", re.ASCII)
+WHOLE = re.compile(r"-?[0-9]{1,40}", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?", re.ASCII)
 _SUFFIXES = {"Y": pa.int8(), "S": pa.int16(), "L": pa.int64(), "F": pa.float32()}
 _DATE = r"(?P<y>[0-9]{4})(-(?P<m>[0-9]{1,2})(-(?P<d>[0-9]{1,2})"
@@ -40,7 +40,7 @@ def number(text: str) -> pa.Scalar:
     if found is None:
         raise InvalidError(f"{text[:60]} is not a number")
     digits, suffix = found["digits"], found["suffix"].upper()
-    if suffix in ("Y", "S", "L") and not _WHOLE.fullmatch(digits):
+    if suffix in ("Y", "S", "L") and not WHOLE.fullmatch(digits):
         raise InvalidError(f"{text[:60]} is not a number")
     if suffix == "BD":
         return _exact(digits)
@@ -50,7 +50,7 @@ def number(text: str) -> pa.Scalar:
         return _finite(digits, pa.float32())
     if suffix:
         return parse_text(digits, _SUFFIXES[suffix])
-    if _WHOLE.fullmatch(digits):
+    if WHOLE.fullmatch(digits):
         for kind in (pa.int32(), pa.int64()):
             half = 1 << (kind.bit_width - 1)
             if -half <= int(digits) < half:

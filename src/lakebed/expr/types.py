@@ -13,6 +13,7 @@ import pyarrow as pa
 TIMESTAMP = pa.timestamp("us", "UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
 INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+LONGS = range(-(1 << 63), 1 << 63)
 MOMENTS = (pa.date32(), TIMESTAMP_NTZ, TIMESTAMP)
 MAX_DIGITS = 38
 _DIGITS = dict(zip(INTEGERS, (3, 5, 10, 20), strict=True))

@@ -296,10 +296,8 @@ def ended_buckets(snapshot: Snapshot) -> Mapping[BucketId, str]:
     for instant in snapshot.timeline.commits:
         if instant.action is not Action.REPLACECOMMIT:
             continue
-        metadata = snapshot.commits.read(instant)
-        for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
-            for file_id in ids:
-                bucket = bucket_of_file_id(file_id)
-                if bucket is not None:
-                    found[BucketId(partition, bucket)] = instant.requested
+        for partition, file_id in snapshot.commits.read(instant).replaced_groups():
+            bucket = bucket_of_file_id(file_id)
+            if bucket is not None:
+                found[BucketId(partition, bucket)] = instant.requested
     return found

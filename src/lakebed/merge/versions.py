@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME
+from lakebed.format.names.meta_columns import COMMIT_TIME, STAMPS
 from lakebed.merge.arrays import Bytes, Ints, int64_array, to_numpy, uint8_array
 from lakebed.merge.custom import Repeated, merge_rounds
 from lakebed.merge.fill import fill_classes, stand_in
@@ -16,8 +16,6 @@ from lakebed.merge.ranks import ordering_ranks
 from lakebed.merge.rule import Merger, MergeRule
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
 from lakebed.merge.tree import Order, Versions, fold_versions
-
-_STAMPS = (COMMIT_TIME, COMMIT_SEQNO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,7 @@ def _stamped(survivors: Survivors, keys: Ints, newest: Ints) -> Survivors:
 
     Rows are numbered in the order of their runs.
     """
-    stamps = [name for names in survivors.classes for name in names if name in _STAMPS]
+    stamps = [name for names in survivors.classes for name in names if name in STAMPS]
     if not stamps:
         return survivors
     classes = [[name for name in names if name not in stamps] for names in survivors.classes]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakebed.commit.fence import Fence
 from lakebed.format.names.data_names import TOMBSTONE_VERSION
-from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY, STAMPS
 from lakebed.format.timeline.commit_metadata import WriteStat
 from lakebed.merge.run import DELETED, FLAGS
 from lakebed.table.config.table_config import TableConfig
@@ -22,13 +22,10 @@ from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.read.slice_reader import read_slice
 from lakebed.table.store.data_writer import DataFileStats
-from lakebed.table.store.log_writer import LogFileStats, LogRunWriter, NewLog
+from lakebed.table.store.log_writer import LogRunWriter, NewLog
 from lakebed.table.view import TableView
 from lakebed.write.base_file import NewBaseFile
-from lakebed.write.spec.status import NOTHING_COMPACTED
-
-# Rewriting does not change when a row was written.
-_CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
+from lakebed.write.spec.status import file_stat
 
 TakeDeletes = Callable[[pa.RecordBatch], None]
 
@@ -50,7 +47,7 @@ class Rewrite:
     @property
     def columns(self) -> list[str]:
         """Return the columns that are read and carried over."""
-        return [*_CARRIED, RECORD_KEY, *self.view.schema.names]
+        return [*STAMPS, RECORD_KEY, *self.view.schema.names]
 
     def read(
         self,
@@ -154,7 +151,7 @@ class RewrittenFile:
         base, logs = self._base.close(self._close_log)
         return Rewritten(base, tuple(self._tombstone_stat(base, log) for log in logs.values()))
 
-    def _close_log(self) -> dict[str, LogFileStats]:
+    def _close_log(self) -> dict[str, DataFileStats]:
         return {} if self._log is None else {log.path: log for log in self._log.close()}
 
     def __enter__(self) -> Self:
@@ -165,23 +162,13 @@ class RewrittenFile:
         if self._log is not None:
             self._log.__exit__(*error)
 
-    def _tombstone_stat(self, base: DataFileStats, log: LogFileStats) -> WriteStat:
+    def _tombstone_stat(self, base: DataFileStats, log: DataFileStats) -> WriteStat:
         """Return the stat of the tombstones beside the base file, which delete no further rows."""
         return replace(
-            NOTHING_COMPACTED,
-            file_id=self._group.file_id,
-            partition_path=self._group.partition,
-            path=log.path,
+            file_stat(self._group, log),
+            key_range=None,
             prev_commit=self._rewrite.instant,
             num_writes=0,
             num_deletes=0,
-            num_update_writes=0,
-            num_inserts=0,
-            total_write_bytes=log.size_bytes,
-            file_size_in_bytes=log.size_bytes,
-            log_version=log.version,
-            log_offset=0,
             base_file=base.path.rpartition("/")[2],
-            log_files=(log.path.rpartition("/")[2],),
-            num_updates=0,
         )

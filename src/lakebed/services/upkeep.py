@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
-from lakebed.errors import ConflictError, LockedError, TakenError
 from lakebed.format.names.instant_name import Action
 from lakebed.model.options.services import (
     ArchiveOptions,
@@ -18,13 +17,13 @@ from lakebed.model.options.services import (
 )
 from lakebed.services.archive.execute import archive
 from lakebed.services.clean.execute import clean
-from lakebed.services.compaction.execute import execute_compaction, pending_compactions
+from lakebed.services.compaction.execute import execute_unless_done, pending_compactions
 from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.services.indexing.compact import compact_index, due_indexes
 from lakebed.services.record_index import compact_record_index
 from lakebed.table.config.table_config import TableType
 from lakebed.table.snapshot import Snapshot, load_snapshot
-from lakebed.timeline.timeline import Timeline, TimelineInstant
+from lakebed.timeline.timeline import Timeline
 from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
@@ -68,11 +67,11 @@ def _run(
     done: list[Done | None] = []
     on_read = target.config.table_type is TableType.MERGE_ON_READ
     if on_read and (upkeep.compact or upkeep.schedule):
-        done.append(attempt("compaction", lambda: _plan(target, upkeep)))
+        done.append(attempt("compaction", lambda: schedule_compaction(target, None, upkeep.mode)))
     if on_read and upkeep.compact:
         snapshot = load_snapshot(target.storage, target.config, commits=target.commits)
         done += [
-            attempt("compaction", partial(_carry_out, target, instant))
+            attempt("compaction", partial(execute_unless_done, target, instant))
             for instant in pending_compactions(snapshot)
         ]
     done.append(attempt("the record index", lambda: compact_record_index(target)))
@@ -89,25 +88,6 @@ def _run(
     if upkeep.archive and _is_archive_due(timeline, target.config.properties):
         done.append(attempt("archiving", lambda: archive(target)))
     return tuple(result for result in done if result is not None)
-
-
-def _plan(target: WriteTarget, upkeep: UpkeepOptions) -> Done | None:
-    return schedule_compaction(target, None, upkeep.mode)
-
-
-def _carry_out(target: WriteTarget, instant: TimelineInstant) -> Done | None:
-    try:
-        return execute_compaction(target, instant)
-    except TakenError:
-        return None  # another process is executing it
-    except LockedError:
-        raise
-    except ConflictError:
-        # Another process completed the plan, unless it is still pending.
-        found = target.commits.active.load().find(instant.requested, instant.plan_action)
-        if found is not None and not found.is_completed:
-            raise
-        return None
 
 
 def _logged(what: str, act: Callable[[], Done | None]) -> Done | None:
@@ -128,9 +108,7 @@ def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int)
     """Return whether cleaning may find files to delete, judging by the timeline alone."""
     if timeline.pending(Action.CLEAN):
         return True
-    cleans = [instant for instant in timeline.select(Action.CLEAN) if instant.is_completed]
-    last = cleans[-1].requested if cleans else ""
-    since = sum(commit.requested > last for commit in timeline.commits)
+    _, since = _cleans(timeline)
     options = CleanOptions.of(properties)
     enough = len(timeline.commits) > min(options.commits_retained, options.file_versions_retained)
     # Due at every `every` commits, even if the last attempt found nothing to delete.
@@ -139,10 +117,15 @@ def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int)
 
 def _is_whole_clean_due(timeline: Timeline, every: int) -> bool:
     """Return whether the next clean lists the whole table: one in ten does."""
-    cleans = [instant for instant in timeline.select(Action.CLEAN) if instant.is_completed]
+    cleans, since = _cleans(timeline)
+    return (cleans + since // every) % _WHOLE_EVERY == 0
+
+
+def _cleans(timeline: Timeline) -> tuple[int, int]:
+    """Return the number of cleans, and that of the commits since the last one."""
+    cleans = timeline.ended(Action.CLEAN)
     last = cleans[-1].requested if cleans else ""
-    since = sum(commit.requested > last for commit in timeline.commits)
-    return (len(cleans) + since // every) % _WHOLE_EVERY == 0
+    return len(cleans), sum(commit.requested > last for commit in timeline.commits)
 
 
 def _is_archive_due(timeline: Timeline, properties: Mapping[str, str]) -> bool:

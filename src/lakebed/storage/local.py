@@ -27,7 +27,7 @@ from lakebed.storage.durable import (
 )
 from lakebed.storage.paths import check_path, is_reserved, join
 from lakebed.storage.storage import Entry, Names
-from lakebed.storage.streams import NewObject
+from lakebed.storage.streams import WriteStream
 
 _MISSING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 # Errors that remain until permissions, the name or the type of the file change.
@@ -278,7 +278,7 @@ class LocalStorage:
             raise _failure(f"{self.url}/{path}", error) from error
 
 
-class LocalWriteStream(NewObject):
+class LocalWriteStream(WriteStream):
     """A hidden file that gets its final name when it is closed."""
 
     def __init__(self, new: NewFile, target: str, name: str, *, durable: bool) -> None:

@@ -1,7 +1,6 @@
 """Random reads and sequential writes on an object store."""
 
 import contextlib
-import io
 import queue
 import threading
 from collections.abc import Iterator
@@ -10,9 +9,8 @@ from typing import TypeAlias
 import obstore
 from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
-from lakebed.errors import InvalidError
 from lakebed.storage.failures import translated
-from lakebed.storage.streams import NewObject
+from lakebed.storage.streams import RandomReader, WriteStream
 
 ObjectStore: TypeAlias = AzureStore | GCSStore | MemoryStore | S3Store
 
@@ -21,7 +19,7 @@ _PARTS_UNDER_WAY = 4
 _WINDOW_BYTES = 64 << 10
 
 
-class ObjectReader(io.RawIOBase):
+class ObjectReader(RandomReader):
     """One version of an object, read by ranges; reads raise ChangedError if it is replaced.
 
     A small read fetches and keeps a window of 64 KiB, so that footers and headers need one request.
@@ -29,51 +27,12 @@ class ObjectReader(io.RawIOBase):
     """
 
     def __init__(self, store: ObjectStore, key: str, name: str, size: int, etag: str) -> None:
-        super().__init__()
+        super().__init__(name, size)
         self._store = store
         self._key = key
-        self._name = name
-        self._size = size
         self._etag = etag
-        self._position = 0
         self._window_start = 0
         self._window = b""
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._position
-
-    def size(self) -> int:
-        """Return the size of the object."""
-        return self._size
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to `offset` and return the new position."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        if base + offset < 0:
-            raise InvalidError(f"{self._name}: no position {base + offset}")
-        self._position = base + offset
-        return self._position
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        """Read up to `size` bytes, or fewer at the end."""
-        left = max(0, self._size - self._position)
-        length = left if size is None or size < 0 else min(size, left)
-        data = self._fetch(self._position, length) if length else b""
-        self._position += len(data)
-        return data
-
-    def readall(self) -> bytes:
-        """Read the rest of the object."""
-        return self.read()
 
     def _fetch(self, start: int, length: int) -> bytes:
         if length >= _WINDOW_BYTES:
@@ -97,7 +56,7 @@ class _AbortedError(Exception):
     """Raised to make obstore abort a multipart upload."""
 
 
-class ObjectWriteStream(NewObject):
+class ObjectWriteStream(WriteStream):
     """A new object: one put if it is smaller than 8 MiB, otherwise a multipart upload.
 
     The upload runs in a thread that takes parts from a short queue, because obstore aborts an

@@ -1,4 +1,4 @@
-"""Check object paths, and convert absolute paths to paths relative to a root."""
+"""Check object paths, and split URLs."""
 
 import re
 from typing import NamedTuple
@@ -12,7 +12,6 @@ TEMPORARY_PREFIX = ".lakebed-tmp-"
 LOCK_NAME = ".lakebed-lock"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):/")
-_SAME_STORE = {"s3a": "s3", "s3n": "s3", "abfs": "az", "abfss": "az"}
 
 
 class Location(NamedTuple):
@@ -85,32 +84,3 @@ def parse_location(url: str) -> Location:
         return Location(scheme, "", rest.strip("/"))
     authority, _, path = rest[1:].partition("/")
     return Location(scheme, authority, path.strip("/"))
-
-
-def relative_path(root_url: str, text: str) -> str:
-    """Return a path found in metadata relative to `root_url`.
-
-    A relative path is only checked. Raises InvalidError if an absolute path (`/base/p/f`,
-    `file:/base/p/f`, `s3a://bucket/base/p/f`) is not below the root. s3, s3a and s3n are the same
-    store, as are az, abfs and abfss.
-
-    >>> relative_path("s3://bucket/base", "s3a://bucket/base/p/f.parquet")
-    'p/f.parquet'
-    """
-    if not text.startswith("/") and _SCHEME.match(text) is None:
-        return check_path(text)
-    root, found = _comparable(root_url), _comparable(text)
-    start = f"{root.path}/" if root.path else ""
-    if root[:2] != found[:2] or not found.path.startswith(start):
-        raise InvalidError(f"path {text!r}: expected a path below {root_url}, found one outside it")
-    return check_path(found.path[len(start) :])
-
-
-def _comparable(url: str) -> Location:
-    scheme, authority, path = parse_location(url)
-    path = re.sub("/+", "/", path)  # Hadoop treats `a//b` and `a/b` as the same path
-    if scheme == "file" and authority == "localhost":
-        authority = ""
-    if _SAME_STORE.get(scheme, scheme) == "az":
-        authority = authority.partition("@")[0]  # abfss://container@account and az://container
-    return Location(_SAME_STORE.get(scheme, scheme), authority, path)

@@ -4,13 +4,13 @@ import tempfile
 from collections.abc import Iterator
 
 from lakebed.errors import UnavailableError
-from lakebed.storage.streams import NewObject
+from lakebed.storage.streams import WriteStream
 
 MEMORY_BYTES = 16 * 1024 * 1024
 _CHUNK_BYTES = 1024 * 1024
 
 
-class Spool(NewObject):
+class Spool(WriteStream):
     """A write stream into memory or, beyond `memory_bytes`, into a temporary file.
 
     The bytes can be read from `close` until `release`. The file has no name, so nothing remains of

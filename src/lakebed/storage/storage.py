@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Protocol, Self, TypeAlias
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
+
+from lakebed.storage.streams import WriteStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,49 +24,6 @@ class Entry:
 
 # Not in the class, because `list` is a method there.
 Names: TypeAlias = tuple[list[str], list[Entry]]
-
-
-class WriteStream(Protocol):
-    """A new object that becomes visible on `close`, or is discarded by `abort`.
-
-    As a context manager, the stream is closed on success and aborted on an exception. It is also
-    aborted if it is garbage-collected, or if `close` or `write` fails. pyarrow can use it as a
-    binary file (`write`, `tell`, `closed`, `flush`).
-    """
-
-    @property
-    def closed(self) -> bool:
-        """Return whether `close` or `abort` was called."""
-        ...
-
-    def write(self, data: bytes | memoryview | pa.Buffer) -> int:
-        """Append `data`."""
-        ...
-
-    def tell(self) -> int:
-        """Return the number of bytes written so far."""
-        ...
-
-    def flush(self) -> None:
-        """Do nothing: bytes become durable and visible only on `close`."""
-        ...
-
-    def close(self) -> None:
-        """Make the complete object visible and durable; do nothing if closed before."""
-        ...
-
-    def abort(self) -> None:
-        """Discard everything written; do nothing after `close`."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
 
 class Storage(Protocol):

@@ -1,5 +1,6 @@
-"""The base class of the write streams of all stores."""
+"""The streams of all stores: new objects, and files that are read at random."""
 
+import io
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
@@ -9,8 +10,12 @@ import pyarrow as pa
 from lakebed.errors import InvalidError, LakebedError
 
 
-class NewObject(ABC):
-    """A write stream that is published or dropped exactly once.
+class WriteStream(ABC):
+    """A new object that becomes visible on `close`, or is discarded by `abort`.
+
+    As a context manager, the stream is closed on success and aborted on an exception. It is also
+    aborted if it is garbage-collected, or if `close` or `write` fails. pyarrow can use it as a
+    binary file (`write`, `tell`, `closed`, `flush`).
 
     Subclasses implement publishing and dropping. If appending fails, the object is dropped; if
     publishing fails, the subclass must clean up.
@@ -83,3 +88,52 @@ class NewObject(ABC):
 
     def __del__(self) -> None:
         self.abort()
+
+
+class RandomReader(io.RawIOBase, ABC):
+    """A read-only file of `size` bytes; a subclass fetches parts of it."""
+
+    def __init__(self, name: str, size: int) -> None:
+        super().__init__()
+        self._name = name
+        self._size = size
+        self._position = 0
+
+    @abstractmethod
+    def _fetch(self, start: int, length: int) -> bytes: ...
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def size(self) -> int:
+        """Return the size of the file."""
+        return self._size
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to `offset` and return the new position."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise InvalidError(f"{self._name}: no position {base + offset}")
+        self._position = base + offset
+        return self._position
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read up to `size` bytes; fewer only at the end."""
+        left = max(0, self._size - self._position)
+        length = left if size is None or size < 0 else min(size, left)
+        data = self._fetch(self._position, length) if length else b""
+        self._position += len(data)
+        return data
+
+    def readall(self) -> bytes:
+        """Read the rest of the file."""
+        return self.read()

@@ -26,7 +26,7 @@ from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.files.copies import Resolved, archived_names, without_copies
 from lakebed.table.files.file_group import (
-    BaseFile,
+    DataFile,
     FileGroupId,
     FileSlice,
     LogFile,
@@ -296,7 +296,7 @@ class Snapshot:
             column_groups=self.column_groups,
         )
 
-    def _visible_files(self) -> Iterator[BaseFile | LogFile]:
+    def _visible_files(self) -> Iterator[DataFile]:
         if self.partitions is not None and self.timeline.first_active is None:
             return  # without a write no file is visible
         for entry in self.entries():
@@ -322,7 +322,7 @@ class Snapshot:
         """Return the rules that decide which files are visible."""
         return VisibilityRules(self.timeline, self.config.timeline_layout, self._named)
 
-    def _counts(self, file: BaseFile | LogFile) -> bool:
+    def _counts(self, file: DataFile) -> bool:
         if self.kept is not None:
             return file.path in self.kept
         return self.visibility.of(file) is Visibility.DATA
@@ -339,7 +339,7 @@ class Snapshot:
         return self.timeline.completion_of(instant) or self._archived.get(instant, LATEST)
 
     @cached_property
-    def files(self) -> list[BaseFile | LogFile]:
+    def files(self) -> list[DataFile]:
         """Return every file whose instant is visible, including files of replaced file groups."""
         return self._resolved.files
 

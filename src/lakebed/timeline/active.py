@@ -16,6 +16,8 @@ from lakebed.errors import (
     UnsupportedError,
 )
 from lakebed.format.names.instant_name import LAYOUT_1, Action, InstantName, State
+from lakebed.format.timeline.ocf import Record
+from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
 from lakebed.timeline.layout import layout_of
@@ -93,6 +95,13 @@ class ActiveTimeline:
         completed. Raises NotFoundError if there is no such file.
         """
         return self.storage.read(self._path(instant.name_of(state or instant.state)))
+
+    def read_plan(
+        self, kind: PlanKind, instant: TimelineInstant, state: State | None = None
+    ) -> Record:
+        """Read and parse a plan, or a result other than a commit, as `read` does."""
+        name = instant.name_of(state or instant.state).encode()
+        return parse_plan(kind, self.read(instant, state), f"instant {name}")
 
     def create_requested(
         self, action: Action, requested: Instant, content: bytes = b""

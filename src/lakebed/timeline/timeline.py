@@ -16,11 +16,10 @@ from lakebed.model.instant import Instant
 COMMIT_ACTIONS: Final = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 """Actions that write data, by their completed names."""
 
-WRITE_ACTIONS: Final = COMMIT_ACTIONS | {
-    Action.COMPACTION,
-    Action.LOGCOMPACTION,
-    Action.CLUSTERING,
-}
+PLANNED_ACTIONS: Final = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
+"""Actions whose requested file is a plan: another attempt can execute it."""
+
+WRITE_ACTIONS: Final = COMMIT_ACTIONS | PLANNED_ACTIONS
 """Actions that write data, by their names in all states (Hudi's write timeline)."""
 
 _REPEATABLE: Final = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE})
@@ -157,6 +156,10 @@ class Timeline:
             for instant in self.instants
             if not instant.is_completed and (not actions or instant.action in actions)
         )
+
+    def ended(self, *actions: Action) -> tuple[TimelineInstant, ...]:
+        """Return the completed instants of `actions`."""
+        return tuple(instant for instant in self.select(*actions) if instant.is_completed)
 
     def select(self, *actions: Action) -> tuple[TimelineInstant, ...]:
         """Return the instants of `actions` in any state."""

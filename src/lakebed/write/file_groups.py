@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import count
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.commit.rollback import is_side_path
 from lakebed.format.names.data_names import TOMBSTONE_VERSION, BaseFileName
-from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, OUR_PREFIX, RECORD_KEY
+from lakebed.format.names.meta_columns import COMMIT_TIME, OUR_PREFIX, RECORD_KEY, STAMPS
 from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakebed.index.secondary.new_entries import NO_INDEXES
 from lakebed.merge.passes import merge_in_passes
@@ -33,12 +32,10 @@ from lakebed.write.new_keys import NewKeysWriter
 from lakebed.write.partial import PartialWrite, write_partial_log
 from lakebed.write.partition import ensure_partition
 from lakebed.write.plan import FileGroupWrite
-from lakebed.write.spec.status import NOTHING_COMPACTED, RowCounts, WriteStatus
+from lakebed.write.spec.status import RowCounts, WriteStatus, file_stat
 from lakebed.write.spec.write_spec import WriteSpec
-from lakebed.write.staging import read_segment, spill_run
+from lakebed.write.staging import read_segment, spiller
 
-# Columns that rewritten rows carry over, and new rows do not have yet.
-_CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
 # Set if values of old rows yield: whether a late row may have filled a value of the winning row,
 # which then becomes part of this commit, as in Hudi.
 _FILLED = f"{OUR_PREFIX}filled"
@@ -83,12 +80,7 @@ def _merged(
 ) -> Iterator[pa.RecordBatch]:
     """Merge the runs, keeping deletes, in several passes if there are too many to open at once."""
     spec = write.spec
-    passes = count(1)
-
-    def spill(batches: Iterable[pa.RecordBatch]) -> Run:
-        name = f"{task.write_token}-{write.number}-pass-{next(passes)}"
-        return spill_run(batches, write.segments[0], spec, name)
-
+    spill = spiller(write.segments[0], spec, f"{task.write_token}-{write.number}-pass")
     rule = spec.staged_rule if write.as_log else spec.rule
     return merge_in_passes(runs, rule, schema, spill, keep_deletes=True)
 
@@ -162,7 +154,7 @@ def _with_old(
 ) -> tuple[list[Run], list[pa.Field]]:
     """Return the old base file and then the new runs, and the columns of their merge."""
     old, came = _old_run(write, footer), [_with_carried(run) for run in runs]
-    carried = [pa.field(name, pa.string()) for name in _CARRIED]
+    carried = [pa.field(name, pa.string()) for name in STAMPS]
     if (fill := write.spec.rule.fill) is None:
         return [old, *came], [*carried, *fields]
     # New rows fill each other before they meet the old ones, as in Hudi.
@@ -209,7 +201,7 @@ def _old_run(write: FileGroupWrite, footer: BaseFileFooter) -> Run:
     """
     assert write.old is not None
     old, spec = write.old, write.spec
-    fields = [*(pa.field(name, pa.string()) for name in _CARRIED), *spec.view.schema]
+    fields = [*(pa.field(name, pa.string()) for name in STAMPS), *spec.view.schema]
     source = RunSource(
         old.path, RunKind.DATA, old.name.instant, ordered=footer.is_ordered, is_base=True
     )
@@ -224,8 +216,8 @@ def _with_carried(run: Run) -> Run:
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in run.batches:
-            nulls = [pa.nulls(batch.num_rows, pa.string())] * len(_CARRIED)
-            schema = pa.schema([*(pa.field(name, pa.string()) for name in _CARRIED), *batch.schema])
+            nulls = [pa.nulls(batch.num_rows, pa.string())] * len(STAMPS)
+            schema = pa.schema([*(pa.field(name, pa.string()) for name in STAMPS), *batch.schema])
             yield pa.RecordBatch.from_arrays([*nulls, *batch.columns], schema=schema)
 
     return replace(run, batches=batches())
@@ -253,7 +245,7 @@ def _restamped(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     filled = pc.fill_null(pc.equal(batch.column(_FILLED), "yes"), False)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    for name in _CARRIED:
+    for name in STAMPS:
         columns[name] = pc.if_else(filled, pa.scalar(None, pa.string()), columns[name])
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
 
@@ -291,18 +283,11 @@ def _stat(write: FileGroupWrite, stats: DataFileStats, old_rows: int) -> WriteSt
     gone = min(write.deletes, max(0, old_rows + came - stats.rows)) if write.old else 0
     replaced = max(0, old_rows + came - gone - stats.rows) if write.old else 0
     return replace(
-        NOTHING_COMPACTED,
-        file_id=write.group.file_id,
-        path=stats.path,
-        key_range=stats.key_range,
+        file_stat(write.group, stats),
         prev_commit=write.old.name.instant if write.old else NO_PREVIOUS_COMMIT,
-        num_writes=stats.rows,
         num_deletes=gone,
         num_update_writes=replaced,
         num_inserts=max(0, stats.rows + gone - old_rows),
-        total_write_bytes=stats.size_bytes,
-        partition_path=write.group.partition,
-        file_size_in_bytes=stats.size_bytes,
-        prev_base_file=write.old.name.encode() if write.old else None,
         num_updates=replaced,
+        prev_base_file=write.old.name.encode() if write.old else None,
     )

@@ -9,8 +9,6 @@ older side. All runs are read as streams. If Spark has already joined rows and l
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import count
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +30,7 @@ from lakebed.table.read.slice_reader import read_slice
 from lakebed.write.partition_moves import groups_at, route_globally
 from lakebed.write.rows import RoutedRows, route_rows, run_schema
 from lakebed.write.spec.write_spec import WriteSpec
-from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_routed
+from lakebed.write.staging import LogPolicy, Segment, read_segment, spiller, stage_routed
 
 # The flags of an incoming row, renamed so that a merge does not act on them.
 CAME = "_lakebed_came"
@@ -135,19 +133,14 @@ def _private(rule: MergeRule) -> MergeRule:
 
 def _locate(lookup: Lookup, task: TaskId) -> list[Segment]:
     spec = lookup.spec
-    passes = count(1)
-
-    def spill(what: str, batches: Iterable[pa.RecordBatch]) -> Run:
-        name = f"{what}-{task.write_token}-{next(passes)}"
-        return spill_run(batches, lookup.segments[0], spec, name)
-
+    like = lookup.segments[0]
     ordered = sorted(lookup.segments, key=lambda segment: segment.arrival)
     staged = [Run(segment.path, read_segment(spec.storage, segment)) for segment in ordered]
     folded = merge_in_passes(
         staged,
         spec.staged_rule,
         _without_flags(run_schema(spec)),
-        partial(spill, "incoming"),
+        spiller(like, spec, f"incoming-{task.write_token}"),
         keep_deletes=True,
     )
     sources = spec.locator.key_sources(spec.view, lookup.slices, _incoming_keys(lookup))
@@ -155,7 +148,7 @@ def _locate(lookup: Lookup, task: TaskId) -> list[Segment]:
         [source.open(spec.view) for source in sources],
         HOLDERS_RULE,
         HOLDERS_SCHEMA,
-        partial(spill, "keys"),
+        spiller(like, spec, f"keys-{task.write_token}"),
     )
     runs = [
         Run("the keys of the index", keys),

@@ -8,10 +8,11 @@ import pyarrow as pa
 from lakebed.format.timeline.commit_metadata import WriteStat
 from lakebed.model.executor import TaskId
 from lakebed.table.files.file_group import FileGroupId, FileSlice
-from lakebed.table.store.log_writer import LogFileStats, LogRunWriter, NewLog
+from lakebed.table.store.data_writer import DataFileStats
+from lakebed.table.store.log_writer import LogRunWriter, NewLog
 from lakebed.write.index_runs import TaskEntries
 from lakebed.write.partition import ensure_partition
-from lakebed.write.spec.status import NOTHING_COMPACTED, RowCounts, WriteStatus
+from lakebed.write.spec.status import RowCounts, WriteStatus, file_stat
 from lakebed.write.spec.write_spec import WriteSpec
 
 
@@ -55,35 +56,25 @@ def write_log(
 
 
 def _stat(
-    spec: WriteSpec, group: FileGroupId, stats: LogFileStats, below: FileSlice | None
+    spec: WriteSpec, group: FileGroupId, stats: DataFileStats, below: FileSlice | None
 ) -> WriteStat:
     return log_stat(spec.instant, group, stats, below if spec.logs_changes else None)
 
 
 def log_stat(
-    instant: str, group: FileGroupId, stats: LogFileStats, named: FileSlice | None = None
+    instant: str, group: FileGroupId, stats: DataFileStats, named: FileSlice | None = None
 ) -> WriteStat:
     """Return the stat of a log, which names the files of the slice `named` below it."""
     base = named.base_file.name.encode() if named is not None and named.base_file else ""
     older = () if named is None else tuple(log.name.encode() for log in named.log_files)
     # Whether the file group holds the keys was not looked up, so all are counted as updates, as in
     # Hudi.
+    stat = file_stat(group, stats)
     return replace(
-        NOTHING_COMPACTED,
-        file_id=group.file_id,
-        path=stats.path,
-        key_range=stats.key_range,
+        stat,
         prev_commit=instant,
-        num_writes=stats.rows,
-        num_deletes=stats.deletes,
         num_update_writes=stats.rows,
-        num_inserts=0,
-        total_write_bytes=stats.size_bytes,
-        partition_path=group.partition,
-        file_size_in_bytes=stats.size_bytes,
-        log_version=stats.version,
-        log_offset=0,
-        base_file=base,
-        log_files=(*older, stats.path.rpartition("/")[2]),
         num_updates=stats.rows,
+        base_file=base,
+        log_files=(*older, *(stat.log_files or ())),
     )

@@ -10,7 +10,6 @@ hold a key that a log has deleted: only one of several locations is live. Such r
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +33,7 @@ from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.slice_reader import read_slice
 from lakebed.write.rows import RoutedRows
 from lakebed.write.spec.write_spec import WriteSpec
-from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_routed
+from lakebed.write.staging import LogPolicy, Segment, read_segment, spiller, stage_routed
 
 Mask = npt.NDArray[np.bool_]
 
@@ -328,12 +327,7 @@ def _as_alive(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _rows_that_came(move: Move, task: TaskId) -> Run:
     spec = move.spec
-    passes = count(1)
-
-    def spill(batches: Iterable[pa.RecordBatch]) -> Run:
-        name = f"move-{task.write_token}-{next(passes)}"
-        return spill_run(batches, move.segments[0], spec, name)
-
+    spill = spiller(move.segments[0], spec, f"move-{task.write_token}")
     staged = [Run(s.path, read_segment(spec.storage, s)) for s in move.segments]
     schema = pa.schema([_KEY, *(_nullable(field) for field in spec.schema), _PLACES])
     # Incoming rows are always partial: they do not say where keys are live.

@@ -9,7 +9,7 @@ import pyarrow as pa
 from lakebed.commit.conflict import Reads
 from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import CorruptError
-from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.index.consistent_hashing import check_groups_may_end
 from lakebed.index.kinds import strategy_of
 from lakebed.merge.rule import Merger
@@ -141,7 +141,8 @@ def execute_write(
             with transaction.locked():
                 transaction.config = update_properties(transaction.storage, properties)
         transaction.participants.append(IndexParticipant(spec, written))
-        metadata = _metadata(operation, spec.view.avro_schema, written, replaced)
+        stats = (stat for status in written for stat in status.stats)
+        metadata = CommitMetadata.of(operation.name, spec.view.avro_schema, stats, replaced)
         metadata = _marked_first(metadata, transaction.snapshot)
         if spec.index.records_keys:
             transaction.participants.append(RecordIndexEntries(written))
@@ -154,7 +155,7 @@ def execute_write(
             blind=_is_blind(operation, spec, source),
             reads=_reads(source, transaction) if source.reads_table else None,
         )
-    commit = _commit(transaction, operation, completion, written, replaced, counts)
+    commit = Commit.of(transaction.instant, completion, metadata, counts)
     return replace(commit, buckets=chosen), transaction.config
 
 
@@ -173,10 +174,10 @@ def execute_delete_partitions(
         if not gone:
             return None, transaction.config  # leaving the transaction rolls back the instant
         replaced = _groups_of(snapshot, gone)
-        text = snapshot.schema_text or ""
-        completion = transaction.commit(_metadata(operation, text, [], replaced), ())
+        metadata = CommitMetadata.of(operation.name, snapshot.schema_text, (), replaced)
+        completion = transaction.commit(metadata, ())
     counts = RowCounts(inserted=0, updated=0)
-    return _commit(transaction, operation, completion, [], replaced, counts), transaction.config
+    return Commit.of(transaction.instant, completion, metadata, counts), transaction.config
 
 
 def _marked_first(metadata: CommitMetadata, snapshot: Snapshot) -> CommitMetadata:
@@ -221,47 +222,6 @@ def _is_blind(operation: Operation, spec: WriteSpec, source: Source) -> bool:
     """Return whether the write appends its rows without having read anything."""
     reads = source.reads_table or spec.looks_up or spec.is_partial
     return spec.appends_logs and not operation.replaces and not reads
-
-
-def _metadata(
-    operation: Operation,
-    schema_text: str,
-    written: list[WriteStatus],
-    replaced: Mapping[str, tuple[str, ...]] | None,
-) -> CommitMetadata:
-    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
-    for status in written:
-        if status.stats:
-            by_partition[status.group.partition] += status.stats
-    return CommitMetadata(
-        partition_to_write_stats={
-            partition: tuple(stats) for partition, stats in sorted(by_partition.items())
-        },
-        extra_metadata={"schema": schema_text} if schema_text else {},
-        operation_type=operation.name,
-        partition_to_replace_file_ids=replaced,
-    )
-
-
-def _commit(
-    transaction: Transaction,
-    operation: Operation,
-    completion: str,
-    written: list[WriteStatus],
-    replaced: Mapping[str, tuple[str, ...]] | None,
-    counts: RowCounts,
-) -> Commit:
-    return Commit(
-        transaction.instant.requested,
-        completion,
-        str(transaction.instant.action),
-        operation.name,
-        tuple(stat for status in written for stat in status.stats),
-        sum(map(len, (replaced or {}).values())),
-        counts.inserted,
-        counts.updated,
-        counts.deleted,
-    )
 
 
 def _counts(

@@ -8,7 +8,6 @@ one file, they are merged into one temporary run and split in key order, at batc
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 
 import pyarrow as pa
 
@@ -22,7 +21,7 @@ from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice
 from lakebed.table.read.base_file import read_footer
 from lakebed.write.spec.operation import BULK_INSERT
 from lakebed.write.spec.write_spec import WriteSpec
-from lakebed.write.staging import Segment, read_segment, spill_batches, spill_run
+from lakebed.write.staging import Segment, read_segment, spill_batches, spiller
 
 # The largest files of a partition show best how large a row is; a few are enough.
 _SAMPLE_FILES = 4
@@ -125,12 +124,8 @@ def cut_new_rows(rows: NewRows, task: TaskId) -> list[Segment]:
     Deletes among the new rows are dropped, as no file group holds their keys.
     """
     spec = rows.spec
-    passes = count(1)
+    spill = spiller(rows.segments[0], spec, f"fill-{task.write_token}-pass")
     seen_bytes = 0
-
-    def spill(batches: Iterable[pa.RecordBatch]) -> Run:
-        name = f"fill-{task.write_token}-pass-{next(passes)}"
-        return spill_run(batches, rows.segments[0], spec, name)
 
     def merged() -> Iterator[pa.RecordBatch]:
         nonlocal seen_bytes

@@ -9,9 +9,10 @@ While one flush is sorted and encoded, the next rows arrive: Arrow releases Pyth
 and only one flush is in progress at a time, so memory stays bounded.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,8 @@ from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import DELETED, FLAGS, Run
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import ROW_BYTES, file_cost
-from lakebed.storage.storage import Storage, WriteStream
+from lakebed.storage.storage import Storage
+from lakebed.storage.streams import WriteStream
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.write.log_runs import write_log
 from lakebed.write.own_keys import with_keys
@@ -142,18 +144,16 @@ def read_segment(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatch]
             yield run.get_batch(number)
 
 
-def spill_run(batches: Iterable[pa.RecordBatch], like: Segment, spec: WriteSpec, name: str) -> Run:
-    """Write merged batches for the file group of `like` as one new temporary run."""
-    segment = spill_segment(batches, like, spec, name)
-    return Run(segment.path, read_segment(spec.storage, segment))
+def spiller(like: Segment, spec: WriteSpec, name: str) -> Callable[[Iterable[pa.RecordBatch]], Run]:
+    """Return a function that writes merged batches for the file group of `like` as a temporary run."""
+    numbers = count(1)
 
+    def spill(batches: Iterable[pa.RecordBatch]) -> Run:
+        path, rows = spill_batches(batches, spec, f"{name}-{next(numbers)}")
+        run = replace(like, path=path, first_batch=0, num_batches=len(rows), num_rows=sum(rows))
+        return Run(path, read_segment(spec.storage, run))
 
-def spill_segment(
-    batches: Iterable[pa.RecordBatch], like: Segment, spec: WriteSpec, name: str
-) -> Segment:
-    """Write merged batches for the file group of `like` as one new temporary segment."""
-    path, counts = spill_batches(batches, spec, name)
-    return replace(like, path=path, first_batch=0, num_batches=len(counts), num_rows=sum(counts))
+    return spill
 
 
 def spill_batches(

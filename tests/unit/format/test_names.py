@@ -6,7 +6,6 @@ from lakebed.format.names.data_names import (
     InlineLogName,
     LogKind,
     NativeLogName,
-    WriteToken,
     parse_data_name,
     replay_key,
 )
@@ -122,7 +121,6 @@ def test_column_group_that_would_not_come_back_is_refused(group):
         lambda: InlineLogName("a", T, -1, "0-0-0"),
         lambda: InlineLogName("a", T, 1, "", cdc=True),
         lambda: NativeLogName("a", "0-0-0", T, 1, "delete"),
-        lambda: WriteToken(0, -1, 0),
     ],
 )
 def test_parts_that_make_no_name_are_refused(make):
@@ -145,9 +143,3 @@ def test_logs_replay_by_instant_then_version_then_token_then_data_before_deletes
     ]
     shuffled = [ordered[at] for at in (3, 1, 4, 0, 2)]
     assert sorted(shuffled, key=replay_key) == ordered
-
-
-def test_write_token_is_three_numbers():
-    assert WriteToken.parse("2-61-78") == WriteToken(2, 61, 78)
-    with pytest.raises(FileNameError, match="<partition>-<stage>-<attempt>"):
-        WriteToken.parse("2-61")

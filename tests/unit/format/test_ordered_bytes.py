@@ -14,7 +14,6 @@ from lakebed.errors import SchemaError
 from lakebed.format.index.ordered_bytes import (
     after_prefix,
     encode_rows,
-    encode_text_prefix,
     encode_values,
     is_ordered,
 )
@@ -81,13 +80,6 @@ def test_several_columns_compare_one_after_the_other(rows):
     for row, key in zip(rows, keys, strict=True):
         for count in range(4):
             assert key.startswith(encode_values(row[:count], kinds[:count]))
-
-
-@given(TEXTS, TEXTS)
-def test_a_prefix_of_a_text_is_a_prefix_of_its_bytes(prefix, text):
-    key = encode_values([text], [pa.string()])
-    begins = text.encode().startswith(prefix.encode())
-    assert key.startswith(encode_text_prefix(prefix)) == begins
 
 
 @given(st.binary(max_size=5), st.binary(max_size=5))

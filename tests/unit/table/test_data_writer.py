@@ -14,7 +14,7 @@ from lakebed.errors import InvalidError, UnavailableError
 from lakebed.format.files.footer import MAX_ROW_GROUP_KEYS_CHARS, encode_row_group_keys
 from lakebed.format.names.meta_columns import FILE_NAME, META_COLUMNS, RECORD_KEY
 from lakebed.storage.objects import memory_storage
-from lakebed.storage.streams import NewObject
+from lakebed.storage.streams import WriteStream
 from lakebed.table.store.avro_run_writer import AvroRunWriter
 from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
 from lakebed.table.store.run_writer import RunWriter
@@ -24,7 +24,7 @@ PATH = "p/f1-0_0-0-0_20240101000000000.parquet"
 SCHEMA = pa.schema([("v", pa.int64())])
 
 
-class Buffer(NewObject):
+class Buffer(WriteStream):
     """A stream into memory that can fail, or wait for the test, at a write."""
 
     def __init__(self, fail_after=None, gate=None):

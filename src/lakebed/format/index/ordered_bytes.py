@@ -82,15 +82,6 @@ def encode_values(values: Sequence[object], kinds: Sequence[pa.DataType]) -> byt
     return bytes(encode_rows(columns)[0].as_py())
 
 
-def encode_text_prefix(prefix: str) -> bytes:
-    r"""Return the common prefix of the encodings of all strings that start with `prefix`.
-
-    >>> encode_text_prefix("ab")
-    b'\x01ab'
-    """
-    return VALUE + prefix.encode().replace(b"\x00", b"\x00\xff")
-
-
 def leading_values(key: bytes, kinds: Sequence[pa.DataType]) -> bytes:
     r"""Return the prefix of a key that encodes values of these types.
 

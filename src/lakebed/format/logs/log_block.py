@@ -25,10 +25,10 @@ from lakebed.errors import CorruptError, InvalidError
 
 MAGIC: Final = b"#HUDI#"
 FORMAT_VERSION: Final = 1
-_INT: Final = struct.Struct(">i")
-_LONG: Final = struct.Struct(">q")
-_PREFIX: Final = struct.Struct(">6sq")
-_FRAME_SIZE: Final = 4 + 4 + 4 + 8 + 4 + 8
+INT: Final = struct.Struct(">i")
+LONG: Final = struct.Struct(">q")
+PREFIX: Final = struct.Struct(">6sq")
+FRAME_SIZE: Final = 4 + 4 + 4 + 8 + 4 + 8
 """The minimum `length`, without headers and content."""
 
 
@@ -107,16 +107,16 @@ def encode_frame(
     if kind is BlockType.CORRUPT:
         raise InvalidError("log block: the type CORRUPT is never written")
     entries = b"".join(
-        _INT.pack(key) + _INT.pack(len(text)) + text
+        INT.pack(key) + INT.pack(len(text)) + text
         for key, text in sorted((HeaderKey(k), v.encode()) for k, v in headers.items())
     )
-    length = _FRAME_SIZE + len(entries) + content_length
+    length = FRAME_SIZE + len(entries) + content_length
     head = b"".join(
         (
-            _PREFIX.pack(MAGIC, length),
+            PREFIX.pack(MAGIC, length),
             struct.pack(">iii", FORMAT_VERSION, kind, len(headers)),
             entries,
-            _LONG.pack(content_length),
+            LONG.pack(content_length),
         )
     )
-    return head, _INT.pack(0) + _LONG.pack(length + len(MAGIC))
+    return head, INT.pack(0) + LONG.pack(length + len(MAGIC))

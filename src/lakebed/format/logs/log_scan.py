@@ -15,7 +15,11 @@ from typing import Final
 from lakebed.errors import CorruptError, UnknownFormatError
 from lakebed.format.logs.log_block import (
     FORMAT_VERSION,
+    FRAME_SIZE,
+    INT,
+    LONG,
     MAGIC,
+    PREFIX,
     BlockType,
     CorruptSpan,
     HeaderKey,
@@ -24,13 +28,8 @@ from lakebed.format.logs.log_block import (
 
 ReadRange = Callable[[int, int], bytes]
 
-_INT: Final = struct.Struct(">i")
-_LONG: Final = struct.Struct(">q")
-_PREFIX: Final = struct.Struct(">6sq")
 _HEAD: Final = struct.Struct(">iii")
 _TAIL: Final = struct.Struct(">iq")
-_FRAME_SIZE: Final = 4 + 4 + 4 + 8 + 4 + 8
-"""The minimum `length`, without headers and content."""
 _READ_AHEAD: Final = 32 << 10
 """The minimum size of a read: enough for most schemas, and for a small file."""
 _SEARCH_STEP: Final = 1 << 20
@@ -133,16 +132,16 @@ class _Window:
 
 def _check_frame(window: _Window, offset: int) -> tuple[str, int]:
     """Return an empty string and the end of the intact block at `offset`, or why there is none."""
-    prefix = window.get(offset, _PREFIX.size)
+    prefix = window.get(offset, PREFIX.size)
     left = window.size - offset
     if not prefix.startswith(MAGIC):
         return "expected the magic #HUDI#", 0
-    if len(prefix) < _PREFIX.size:
+    if len(prefix) < PREFIX.size:
         return "the file ends in the length", 0
-    length: int = _PREFIX.unpack(prefix)[1]
-    if not _FRAME_SIZE <= length <= left - _PREFIX.size:
+    length: int = PREFIX.unpack(prefix)[1]
+    if not FRAME_SIZE <= length <= left - PREFIX.size:
         return f"length {length} does not fit the {left} bytes left", 0
-    end = offset + _PREFIX.size + length
+    end = offset + PREFIX.size + length
     # The first field, the number of footer entries, is checked later.
     tail = window.get(end - _TAIL.size, _TAIL.size + len(MAGIC))
     _, total = _TAIL.unpack_from(tail)
@@ -156,12 +155,12 @@ def _check_frame(window: _Window, offset: int) -> tuple[str, int]:
 
 def _parse_place(window: _Window, offset: int, end: int, what: str) -> BlockSpan:
     name = f"{what}, block at byte {offset}"
-    version, code, count = _HEAD.unpack(window.get(offset + _PREFIX.size, _HEAD.size))
+    version, code, count = _HEAD.unpack(window.get(offset + PREFIX.size, _HEAD.size))
     if version != FORMAT_VERSION:
         raise UnknownFormatError(f"{name}: log format version {version}, expected {FORMAT_VERSION}")
     if code not in BlockType.__members__.values() or code == BlockType.CORRUPT:
         raise UnknownFormatError(f"{name}: unknown block type {code}")
-    cursor = _Cursor(window, offset + _PREFIX.size + _HEAD.size, end - _LONG.size, name)
+    cursor = _Cursor(window, offset + PREFIX.size + _HEAD.size, end - LONG.size, name)
     headers = _parse_headers(cursor, count)
     length = cursor.int64()
     content_offset = cursor.skip(length)
@@ -218,9 +217,9 @@ class _Cursor:
         return self._window.get(self.skip(size), size)
 
     def int32(self) -> int:
-        value: int = _INT.unpack(self.take(_INT.size))[0]
+        value: int = INT.unpack(self.take(INT.size))[0]
         return value
 
     def int64(self) -> int:
-        value: int = _LONG.unpack(self.take(_LONG.size))[0]
+        value: int = LONG.unpack(self.take(LONG.size))[0]
         return value

@@ -51,36 +51,6 @@ _KIND_ORDER: Final = {LogKind.LOG: 0, LogKind.DELETES: 1, LogKind.CDC: 2}
 
 
 @dataclass(frozen=True, slots=True)
-class WriteToken:
-    """The task attempt that wrote a file: `<partition>-<stage>-<attempt>`.
-
-    Parsed file names keep the token as a string, because Hudi sorts log files by that string.
-
-    >>> WriteToken(2, 61, 78).encode()
-    '2-61-78'
-    """
-
-    partition: int
-    stage: int
-    attempt: int
-
-    def __post_init__(self) -> None:
-        if min(self.partition, self.stage, self.attempt) < 0:
-            raise InvalidError(f"write token {self}: expected three numbers of 0 or more")
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse a token, dropping leading zeros; raise FileNameError if it is invalid."""
-        if not re.fullmatch(r"[0-9]{1,18}-[0-9]{1,18}-[0-9]{1,18}", text):
-            raise FileNameError(f"write token {text!r}: expected <partition>-<stage>-<attempt>")
-        return cls(*map(int, text.split("-")))
-
-    def encode(self) -> str:
-        """Return the token as a string."""
-        return f"{self.partition}-{self.stage}-{self.attempt}"
-
-
-@dataclass(frozen=True, slots=True)
 class BaseFileName:
     """Name of a base file: `<file_id>_<token>_<instant>[_<group>].<extension>`.
 

@@ -25,6 +25,8 @@ OUR_PREFIX = "_lakebed_"
 IS_DELETED = "_hoodie_is_deleted"
 
 META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
+# Rewritten rows keep these: rewriting does not change when a row was written.
+STAMPS = (COMMIT_TIME, COMMIT_SEQNO)
 META_FIELDS = tuple(pa.field(name, pa.string()) for name in META_COLUMNS)
 
 

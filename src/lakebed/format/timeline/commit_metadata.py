@@ -4,7 +4,8 @@ The file is an Avro container of one record (`ocf`, `avro_models`) or, in timeli
 with the same fields (`json_record`). Attributes are Hudi's fields in snake_case; null is None.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final, Self, cast
 
@@ -100,6 +101,25 @@ class CommitMetadata:
     version: int | None = None
 
     @classmethod
+    def of(
+        cls,
+        operation_type: str,
+        schema_text: str | None,
+        stats: Iterable[WriteStat] = (),
+        replaced: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Self:
+        """Return the metadata of a commit that wrote the files of `stats` and ended file groups."""
+        written: dict[str, list[WriteStat]] = defaultdict(list)
+        for stat in stats:
+            written[stat.partition_path or ""].append(stat)
+        return cls(
+            partition_to_write_stats={p: tuple(of) for p, of in sorted(written.items())},
+            extra_metadata={"schema": schema_text} if schema_text else {},
+            operation_type=operation_type,
+            partition_to_replace_file_ids=replaced,
+        )
+
+    @classmethod
     def parse(cls, data: bytes, what: str, layout: int = LAYOUT_2) -> Self:
         """Parse the file of a commit; raise CorruptError, naming `what`, if it is invalid.
 
@@ -142,6 +162,11 @@ class CommitMetadata:
     def write_stats(self) -> Iterable[WriteStat]:
         """Yield the statistics of all partitions."""
         return (stat for stats in self.partition_to_write_stats.values() for stat in stats)
+
+    def replaced_groups(self) -> Iterator[tuple[str, str]]:
+        """Yield partition and file id of each file group that the commit replaced."""
+        for partition, ids in (self.partition_to_replace_file_ids or {}).items():
+            yield from ((partition, file_id) for file_id in ids)
 
 
 def _decode(data: bytes, what: str, layout: int) -> tuple[str, Record]:

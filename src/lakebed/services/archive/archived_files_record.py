@@ -85,8 +85,5 @@ def _replaced(hold: TableHold, gone: Sequence[TimelineInstant]) -> frozenset[tup
     found: set[tuple[str, str]] = set()
     for instant in gone:
         if instant.action is Action.REPLACECOMMIT:
-            ended = hold.snapshot.commits.read(instant).partition_to_replace_file_ids or {}
-            found.update(
-                (partition, file_id) for partition, ids in ended.items() for file_id in ids
-            )
+            found.update(hold.snapshot.commits.read(instant).replaced_groups())
     return frozenset(found)

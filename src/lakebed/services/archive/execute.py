@@ -19,15 +19,11 @@ from lakebed.model.instant import Instant
 from lakebed.model.options.services import ArchiveOptions
 from lakebed.services.archive.archived_files_record import record_archived_files
 from lakebed.services.archive.plan import MOVABLE, plan_archive
-from lakebed.services.clean.clean_input import (
-    DataFile,
-    data_files,
-    read_replaced,
-    without_archived,
-)
+from lakebed.services.clean.clean_input import data_files, read_replaced, without_archived
 from lakebed.services.clean.plan import safe_limit
 from lakebed.services.indexing.build import account_for_commits
 from lakebed.services.record_index import account_for_record_index
+from lakebed.table.files.file_group import DataFile
 from lakebed.table.files.visibility import Visibility
 from lakebed.timeline.archive_writer import (
     KEPT_MANIFESTS,
@@ -108,8 +104,7 @@ def _report(
 
 def _finish(hold: TableHold) -> int:
     """Remove instants from the active timeline that an interrupted archiving had already archived."""
-    movable = hold.timeline.select(*MOVABLE)
-    completed = [instant for instant in movable if instant.is_completed]
+    completed = hold.timeline.ended(*MOVABLE)
     if not completed:
         return 0
     rows = read_archived(

@@ -44,11 +44,7 @@ def plan_archive(
     if not gone:
         return ()
     last = gone[-1].requested
-    along = [
-        instant
-        for instant in timeline.select(*_ALONG)
-        if instant.is_completed and instant.requested < last
-    ]
+    along = [instant for instant in timeline.ended(*_ALONG) if instant.requested < last]
     return tuple(sorted([*gone, *along], key=lambda instant: (instant.requested, instant.action)))
 
 

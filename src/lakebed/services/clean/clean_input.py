@@ -2,29 +2,26 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
-from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.names.instant_name import Action
-from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Entry, Storage
 from lakebed.table.files.copies import without_copies
 from lakebed.table.files.file_group import (
-    BaseFile,
+    DataFile,
     FileGroupId,
     FileSlice,
     LogFile,
     build_slices,
+    data_file,
     group_files,
 )
 from lakebed.table.files.pending_plans import planned_groups
+from lakebed.table.files.retention import earliest_retained, savepoint_paths
 from lakebed.table.files.visibility import Visibility
 from lakebed.table.snapshot import Snapshot, table_files
 from lakebed.timeline.archived import read_completions
 from lakebed.timeline.timeline import Timeline
-
-DataFile = BaseFile | LogFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ def read_clean_input(snapshot: Snapshot) -> CleanInput:
     resolved = without_copies(visible, snapshot.archived_names)
     # Nothing is deleted from a file group with two base files of the same instant.
     unresolved = {group for group, _ in resolved.unresolved}
-    savepoints = tuple(i.requested for i in timeline.select(Action.SAVEPOINT) if i.is_completed)
+    savepoints = tuple(i.requested for i in timeline.ended(Action.SAVEPOINT))
     return CleanInput(
         timeline,
         {
@@ -88,10 +85,10 @@ def read_clean_input(snapshot: Snapshot) -> CleanInput:
             if group not in unresolved
         },
         read_replaced(snapshot),
-        frozenset([*_savepointed(snapshot), *_planned(snapshot)]),
+        frozenset(_kept_names(snapshot)),
         savepoints,
         tuple(file.path for file in without_archived(snapshot, leftovers)),
-        _retained(snapshot),
+        earliest_retained(snapshot.commits.active, timeline, with_pending=False),
         tuple(change_data),
         {
             group.name: group.until
@@ -109,15 +106,8 @@ def data_files(storage: Storage) -> Iterator[DataFile]:
 
 
 def _data_files(entries: Iterable[Entry]) -> Iterator[DataFile]:
-    for entry in entries:
-        partition, _, text = entry.path.rpartition("/")
-        name = parse_data_name(text)
-        if name is None:
-            continue
-        if isinstance(name, BaseFileName):
-            yield BaseFile(partition, name, entry.size)
-        else:
-            yield LogFile(partition, name, entry.size)
+    files = (data_file(entry.path, entry.size) for entry in entries)
+    return (file for file in files if file is not None)
 
 
 def without_archived(snapshot: Snapshot, files: Iterable[DataFile]) -> list[DataFile]:
@@ -141,41 +131,16 @@ def read_replaced(snapshot: Snapshot) -> Mapping[tuple[str, str], Instant]:
     for instant in snapshot.timeline.commits:
         if instant.action is Action.REPLACECOMMIT:
             metadata = snapshot.commits.files(instant, snapshot.partitions)
-            replaced = metadata.partition_to_replace_file_ids or {}
-            for partition, ids in replaced.items():
-                for file_id in ids:
-                    ended.setdefault((partition, file_id), instant.requested)
+            for group in metadata.replaced_groups():
+                ended.setdefault(group, instant.requested)
     return ended
 
 
-def _savepointed(snapshot: Snapshot) -> Iterator[str]:
-    """Yield the names of files that savepoints keep."""
-    for instant in snapshot.timeline.select(Action.SAVEPOINT):
-        if not instant.is_completed:
-            continue
-        what = f"instant {instant.file_name}"
-        plan = parse_plan(PlanKind.SAVEPOINT, snapshot.commits.active.read(instant), what)
-        partitions = cast("dict[str, dict[str, list[str]]]", plan["partitionMetadata"])
-        for partition in partitions.values():
-            yield from map(_base_name, partition["savepointDataFile"])
-
-
-def _planned(snapshot: Snapshot) -> Iterator[str]:
-    """Yield the names of files that pending compactions and clusterings will read."""
-    for planned in planned_groups(snapshot.commits.active, snapshot.timeline):
+def _kept_names(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the names of files that savepoints keep, or that pending plans of services will read."""
+    active = snapshot.commits.active
+    for instant in snapshot.timeline.ended(Action.SAVEPOINT):
+        paths = savepoint_paths(active.read(instant), f"instant {instant.file_name}")
+        yield from (path.rpartition("/")[2] for path in paths)
+    for planned in planned_groups(active, snapshot.timeline):
         yield from planned.files
-
-
-def _base_name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def _retained(snapshot: Snapshot) -> Instant:
-    """Return the newest instant from which a completed clean retains files; empty if there is none."""
-    retained = ""
-    for instant in snapshot.timeline.select(Action.CLEAN):
-        if instant.is_completed:
-            data = snapshot.commits.active.read(instant)
-            clean = parse_plan(PlanKind.CLEAN, data, f"instant {instant.file_name}")
-            retained = max(retained, cast("str", clean["earliestCommitToRetain"] or ""))
-    return retained

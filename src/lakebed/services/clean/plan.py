@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from lakebed.model.instant import Instant, format_instant
 from lakebed.model.options.services import CleanOptions, CleanPolicy
-from lakebed.services.clean.clean_input import CleanInput, DataFile
-from lakebed.table.files.file_group import FileGroupId, FileSlice
+from lakebed.services.clean.clean_input import CleanInput
+from lakebed.table.files.file_group import DataFile, FileGroupId, FileSlice
 from lakebed.timeline.timeline import WRITE_ACTIONS, Timeline
 
 _NEVER = "9" * 20

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
+from lakebed.commit.hold import OUR_PLAN
 from lakebed.errors import CorruptError, UnsupportedError
 from lakebed.format.names.data_names import parse_data_name
 from lakebed.format.names.instant_name import State
@@ -18,8 +19,6 @@ from lakebed.table.files.file_group import join_path
 
 _VERSION: Final = 2
 _SAVEPOINTS: Final = "savepointed_timestamps"
-_OURS: Final = ("lakebed", "1")
-"""Marks a plan as Lakebed's, in its extra metadata: only Lakebed completes it under the lock."""
 
 
 def encode_clean_plan(plan: CleanPlan, root_url: str) -> bytes:
@@ -45,7 +44,7 @@ def encode_clean_plan(plan: CleanPlan, root_url: str) -> bytes:
         "filePathsToBeDeletedPerPartition": paths,
         # Hudi would delete these folders with everything that they contain by then.
         "partitionsToBeDeleted": [],
-        "extraMetadata": dict([_OURS] if plan.ours else []) | _extra(plan),
+        "extraMetadata": dict([OUR_PLAN] if plan.ours else []) | _extra(plan),
     }
     return encode_plan(PlanKind.CLEANER_PLAN, values)
 
@@ -85,7 +84,7 @@ def parse_clean_plan(data: bytes, what: str) -> CleanPlan:
         {partition: tuple(sorted(of)) for partition, of in sorted(files.items())},
         tuple(filter(None, extra.get(_SAVEPOINTS, "").split(","))),
         retained.get("action", "commit"),
-        _OURS in extra.items(),
+        OUR_PLAN in extra.items(),
     )
 
 

@@ -8,7 +8,7 @@ files need not be examined again.
 from typing import cast
 
 from lakebed.format.names.instant_name import Action
-from lakebed.format.timeline.plans import PlanKind, parse_plan
+from lakebed.format.timeline.plans import PlanKind
 from lakebed.model.instant import Instant
 from lakebed.table.snapshot import Snapshot
 
@@ -22,13 +22,11 @@ def partitions_to_clean(snapshot: Snapshot) -> frozenset[str] | None:
     if snapshot.timeline.select(Action.SAVEPOINT):
         return None
     retained: Instant = ""
-    for instant in snapshot.timeline.select(Action.CLEAN):
-        if instant.is_completed:
-            data = snapshot.commits.active.read(instant)
-            clean = parse_plan(PlanKind.CLEAN, data, f"instant {instant.file_name}")
-            if clean["extraMetadata"]:
-                return None  # savepoints kept files then
-            retained = max(retained, cast("str", clean["earliestCommitToRetain"] or ""))
+    for instant in snapshot.timeline.ended(Action.CLEAN):
+        clean = snapshot.commits.active.read_plan(PlanKind.CLEAN, instant)
+        if clean["extraMetadata"]:
+            return None  # savepoints kept files then
+        retained = max(retained, cast("str", clean["earliestCommitToRetain"] or ""))
     found: set[str] = set()
     for commit in snapshot.timeline.commits:
         if commit.requested >= retained:

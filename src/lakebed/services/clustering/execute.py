@@ -235,16 +235,8 @@ def _tasks(
 def _metadata(
     snapshot: Snapshot, groups: Iterable[InputGroup], stats: Iterable[WriteStat]
 ) -> CommitMetadata:
-    written: dict[str, list[WriteStat]] = defaultdict(list)
-    for stat in stats:
-        written[stat.partition_path or ""].append(stat)
     replaced: dict[str, list[str]] = defaultdict(list)
     for group in groups:
         replaced[group.partition] += [slice_.group.file_id for slice_ in group.slices]
-    text = snapshot.schema_text
-    return CommitMetadata(
-        partition_to_write_stats={p: tuple(of) for p, of in sorted(written.items())},
-        extra_metadata={"schema": text} if text else {},
-        operation_type="CLUSTER",
-        partition_to_replace_file_ids={p: tuple(ids) for p, ids in sorted(replaced.items())},
-    )
+    ended = {p: tuple(ids) for p, ids in sorted(replaced.items())}
+    return CommitMetadata.of("CLUSTER", snapshot.schema_text, stats, ended)

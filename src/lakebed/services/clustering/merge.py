@@ -27,7 +27,7 @@ from lakebed.table.read.run_reader import Needs, open_run
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.read.spill import Spills
 from lakebed.table.store.data_writer import DataFileStats
-from lakebed.write.spec.status import NOTHING_COMPACTED
+from lakebed.write.spec.status import file_stat
 
 # The slice that a row comes from; negative for a key that two slices hold.
 _SLICE = "_lakebed_slice"
@@ -165,20 +165,10 @@ class _Outputs:
 def _stat(group: FileGroupId, stats: DataFileStats) -> WriteStat:
     # As in Hudi: for a new file group every row is an insert.
     return replace(
-        NOTHING_COMPACTED,
-        file_id=group.file_id,
-        path=stats.path,
-        key_range=stats.key_range,
+        file_stat(group, stats),
         prev_commit=NO_PREVIOUS_COMMIT,
-        num_writes=stats.rows,
-        num_deletes=0,
-        num_update_writes=0,
         num_inserts=stats.rows,
-        total_write_bytes=stats.size_bytes,
-        partition_path=group.partition,
-        file_size_in_bytes=stats.size_bytes,
         total_log_read_time_ms=0,
-        num_updates=0,
     )
 
 

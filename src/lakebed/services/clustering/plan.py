@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lakebed.commit.hold import OUR_CLUSTERING
+from lakebed.commit.hold import OUR_PLAN
 from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.model.options.services import ClusteringOptions
 from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice
@@ -119,7 +119,7 @@ def encode_clustering(groups: Iterable[InputGroup], key: Sequence[str], spell: S
             "strategyParams": {_SORT_COLUMNS: ",".join(key)},
             "version": 1,
         },
-        "extraMetadata": dict([OUR_CLUSTERING]),
+        "extraMetadata": dict([OUR_PLAN]),
         "version": 1,
         "preserveHoodieMetadata": True,
         "missingSchedulePartitions": [],

@@ -1,8 +1,7 @@
 """Executes a compaction plan, of Lakebed or of Hudi."""
 
 import logging
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,7 +9,14 @@ from functools import partial
 from lakebed.commit.attempt import Attempt
 from lakebed.commit.claim import claim
 from lakebed.commit.hold import TableHold
-from lakebed.errors import DAMAGE_ERRORS, ConflictError, InvalidError, NotFoundError
+from lakebed.errors import (
+    DAMAGE_ERRORS,
+    ConflictError,
+    InvalidError,
+    LockedError,
+    NotFoundError,
+    TakenError,
+)
 from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.commit_metadata import KEEPS_COMMIT_TIMES, CommitMetadata, WriteStat
 from lakebed.merge.rule import Merger
@@ -110,6 +116,21 @@ def execute_compaction(
         sum(stat.file_size_in_bytes or 0 for stat in metadata.write_stats()),
         (*(result.problem for result in damaged), *_left_out(taken.snapshot, plan)),
     )
+
+
+def execute_unless_done(target: WriteTarget, instant: TimelineInstant) -> Compaction | None:
+    """Execute a plan; return None if another process is executing it, or has completed it."""
+    try:
+        return execute_compaction(target, instant)
+    except TakenError:
+        return None
+    except LockedError:
+        raise
+    except ConflictError:
+        found = target.commits.active.load().find(instant.requested, instant.plan_action)
+        if found is not None and not found.is_completed:
+            raise
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,19 +284,9 @@ def _late_writes(timeline: Timeline, planned: Instant) -> Iterator[Instant]:
 
 
 def _metadata(taken: Attempt, plan: CompactionPlan, statuses: list[WriteStatus]) -> CommitMetadata:
-    by_partition: dict[str, tuple[WriteStat, ...]] = defaultdict(tuple)
-    for status in statuses:
-        if status.stats:
-            by_partition[status.group.partition] += status.stats
-    stats: Mapping[str, tuple[WriteStat, ...]] = dict(sorted(by_partition.items()))
-    text = taken.snapshot.schema_text
     is_log = plan.action is Action.LOGCOMPACTION
-    extra = {"schema": text} if text else {}
-    if is_log:
-        extra[KEEPS_COMMIT_TIMES] = "true"
-    return CommitMetadata(
-        partition_to_write_stats=stats,
-        compacted=True,
-        extra_metadata=extra,
-        operation_type="LOG_COMPACT" if is_log else "COMPACT",
-    )
+    stats = (stat for status in statuses for stat in status.stats)
+    name = "LOG_COMPACT" if is_log else "COMPACT"
+    metadata = CommitMetadata.of(name, taken.snapshot.schema_text, stats)
+    extra = {KEEPS_COMMIT_TIMES: "true"} if is_log else {}
+    return replace(metadata, compacted=True, extra_metadata={**metadata.extra_metadata, **extra})

@@ -18,9 +18,9 @@ from lakebed.model.instant import Instant
 from lakebed.services.rewrite import Rewrite
 from lakebed.table.files.file_group import (
     BaseFile,
+    DataFile,
     FileGroupId,
     FileSlice,
-    LogFile,
     build_slices,
     latest_slice,
 )
@@ -30,7 +30,6 @@ from lakebed.table.read.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 
-DataFile = BaseFile | LogFile
 FilesByGroup = dict[FileGroupId, dict[FileGroupId, list[DataFile]]]
 
 

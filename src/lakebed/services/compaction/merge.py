@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakebed.errors import UnsupportedError
 from lakebed.format.files.footer import FOOTER_KEYS_SINCE
 from lakebed.format.names.data_names import replay_key
-from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME
+from lakebed.format.names.meta_columns import STAMPS
 from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakebed.merge.passes import merge_in_passes
 from lakebed.model.executor import TaskId
@@ -20,7 +20,6 @@ from lakebed.services.compaction.joinable_logs import folds_logs_first, log_run
 from lakebed.services.compaction.plan import count_joinable
 from lakebed.services.compaction.plan_file import CompactionOperation, Kind
 from lakebed.services.rewrite import Rewrite, RewrittenFile
-from lakebed.table.files.file_group import BaseFile
 from lakebed.table.read.base_file import keys_since, read_footer
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.run_reader import Needs, open_run
@@ -28,12 +27,8 @@ from lakebed.table.read.run_source import RunKind, RunSource
 from lakebed.table.read.spill import Spills
 from lakebed.table.store.cdc_log import CdcTarget, open_change_log
 from lakebed.table.store.data_writer import DataFileStats
-from lakebed.table.store.log_target import LogFileStats
 from lakebed.table.store.log_writer import LogRunWriter, NewLog
-from lakebed.write.spec.status import NOTHING_COMPACTED, WriteStatus
-
-# Every row keeps these columns: rewriting does not change when a row was written.
-_CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
+from lakebed.write.spec.status import WriteStatus, file_stat
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,16 +157,10 @@ def _base_stat(work: CompactionTask, stats: DataFileStats) -> WriteStat:
     inserts = max(0, stats.rows - before)
     updates = max(0, min(work.counts.rows, stats.rows) - inserts)
     return replace(
-        _compacted(work),
-        path=stats.path,
-        key_range=stats.key_range,
-        prev_commit=_previous(base),
-        num_writes=stats.rows,
+        _compacted(work, stats),
         num_deletes=max(0, before - stats.rows),
         num_update_writes=updates,
         num_inserts=inserts,
-        total_write_bytes=stats.size_bytes,
-        file_size_in_bytes=stats.size_bytes,
         prev_base_file=None if base is None else base.name.encode(),
     )
 
@@ -197,7 +186,9 @@ def _join_logs(
     )
     written = LogRunWriter(log).write(_joined(work, sources, columns))
     work.rewrite.fence.check_written([stats.path for stats in written])
-    return tuple(_log_stat(work, stats) for stats in written)
+    return tuple(
+        replace(_compacted(work, stats), num_update_writes=stats.rows) for stats in written
+    )
 
 
 def _joined_columns(work: CompactionTask, sources: list[RunSource]) -> pa.Schema:
@@ -220,7 +211,7 @@ def _joined_columns(work: CompactionTask, sources: list[RunSource]) -> pa.Schema
 def _joined(
     work: CompactionTask, sources: list[RunSource], columns: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    carried = [pa.field(name, pa.string()) for name in _CARRIED]
+    carried = [pa.field(name, pa.string()) for name in STAMPS]
     names = work.rewrite.view.rule.ordering_fields
     needs = Needs(
         # A deleted row has no columns.
@@ -242,42 +233,18 @@ def _joined(
     work.rewrite.fence.check()
 
 
-def _log_stat(work: CompactionTask, stats: LogFileStats) -> WriteStat:
-    return replace(
-        _compacted(work),
-        path=stats.path,
-        key_range=stats.key_range,
-        prev_commit=_previous(work.operation.slice_.base_file),
-        num_writes=stats.rows,
-        num_deletes=stats.deletes,
-        num_update_writes=stats.rows,
-        num_inserts=0,
-        total_write_bytes=stats.size_bytes,
-        file_size_in_bytes=stats.size_bytes,
-        log_version=stats.version,
-        log_offset=0,
-        base_file="",
-        log_files=(stats.path.rpartition("/")[2],),
-    )
-
-
-def _compacted(work: CompactionTask) -> WriteStat:
-    """Return the statistics of the input logs, for both kinds of compaction."""
-    group = work.operation.group
+def _compacted(work: CompactionTask, stats: DataFileStats) -> WriteStat:
+    """Return the stat of a written file with the counts of the merged logs."""
+    operation = work.operation
+    base, logs = operation.slice_.base_file, len(operation.logs)
     records = work.counts.rows + work.counts.deletes
     return replace(
-        NOTHING_COMPACTED,
-        file_id=group.file_id,
-        partition_path=group.partition,
+        file_stat(operation.group, stats),
+        prev_commit=NO_PREVIOUS_COMMIT if base is None else base.name.instant,
         total_log_records=records,
         total_updated_records_compacted=records,
-        total_log_blocks=len(work.operation.logs),
-        total_log_files_compacted=len(work.operation.logs),
-        total_log_size_compacted=work.operation.log_bytes,
+        total_log_blocks=logs,
+        total_log_files_compacted=logs,
+        total_log_size_compacted=operation.log_bytes,
         total_log_read_time_ms=0,
-        num_updates=0,
     )
-
-
-def _previous(base: BaseFile | None) -> str:
-    return NO_PREVIOUS_COMMIT if base is None else base.name.instant

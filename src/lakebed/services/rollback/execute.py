@@ -10,7 +10,6 @@ from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.model.instant import Instant
 from lakebed.services.rollback.plan import (
-    PLANNED,
     RollbackPlan,
     Spell,
     check_newest,
@@ -21,7 +20,7 @@ from lakebed.services.rollback.plan import (
 from lakebed.services.rollback.planned_order import check_order_is_kept
 from lakebed.services.rollback.still_readable import check_predecessor
 from lakebed.services.rollback.undo import address, refuse_if_alive, undo
-from lakebed.timeline.timeline import TimelineInstant
+from lakebed.timeline.timeline import PLANNED_ACTIONS, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
@@ -97,7 +96,7 @@ def refuse_pending_restore(hold: TableHold) -> None:
 
 def _roll_back_pending(hold: TableHold, found: TimelineInstant, *, delete_plan: bool) -> Rollback:
     refuse_if_alive(hold, found)
-    keep_plan = found.plan_action in PLANNED and not delete_plan
+    keep_plan = found.plan_action in PLANNED_ACTIONS and not delete_plan
     if keep_plan and found.state is State.REQUESTED:
         raise InvalidError(
             f"{found.action} {found.requested}: it has not begun, so there is nothing to roll back; "
@@ -157,7 +156,7 @@ def _finish(hold: TableHold, own: TimelineInstant) -> Rollback | None:
             return None
     elif found is not None:
         refuse_if_alive(hold, found)
-    keep_plan = plan.action in {str(action) for action in PLANNED}
+    keep_plan = plan.action in {str(action) for action in PLANNED_ACTIONS}
     return _carry_out(hold, hold.start(own), plan, found, keep_plan=keep_plan)
 
 

@@ -7,7 +7,7 @@ made; its executor lists them again, so a plan is never too short.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Self, cast
+from typing import Self, cast
 
 from lakebed.errors import CorruptError, InvalidError, NotFoundError
 from lakebed.format.names.instant_name import Action
@@ -15,9 +15,6 @@ from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.table.files.file_group import join_path
 from lakebed.timeline.timeline import WRITE_ACTIONS, Timeline, TimelineInstant
-
-PLANNED: Final = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
-"""Actions whose requested file is a plan: another attempt can execute it."""
 
 Spell = Callable[[str], str]
 """Converts a path below the table to the URL that Hudi would use."""

@@ -6,11 +6,10 @@ instant. Without the plan the log would replay by its instant, and meet deletes 
 
 from lakebed.errors import CorruptError, InvalidError
 from lakebed.format.names.data_names import replay_key
-from lakebed.format.names.instant_name import Action, State
-from lakebed.format.timeline.plans import PlanKind, parse_plan
+from lakebed.format.names.instant_name import Action
 from lakebed.table.config.tombstone_retention import tombstone_cutoff
 from lakebed.table.files.file_group import FileSlice
-from lakebed.table.files.pending_plans import groups_of_plan
+from lakebed.table.files.pending_plans import groups_of
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.timeline import TimelineInstant
 
@@ -19,13 +18,11 @@ def check_order_is_kept(snapshot: Snapshot, instant: TimelineInstant) -> None:
     """Raise InvalidError if rows would change when the compaction `instant` is dropped."""
     if instant.plan_action is not Action.COMPACTION or not snapshot.config.is_lsm_tree:
         return
-    name = instant.name_of(State.REQUESTED).encode()
-    data = snapshot.commits.active.read(instant, State.REQUESTED)
     try:
-        plan = parse_plan(PlanKind.COMPACTION_PLAN, data, f"instant {name}")
+        groups = groups_of(snapshot.commits.active, instant)
     except CorruptError:
         return  # nothing on top of it can be read until it is dropped
-    for planned in groups_of_plan(instant, plan):
+    for planned in groups:
         if not planned.is_full:
             continue
         slices = snapshot.groups.get(planned.group, ())

@@ -6,20 +6,26 @@ are needed again, so a rollback first checks that all of them exist and will sta
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import cast
 
 from lakebed.errors import CorruptError, InvalidError
-from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.names.instant_name import Action, State
-from lakebed.format.timeline.plans import PlanKind, parse_plan
+from lakebed.format.timeline.plans import PlanKind
 from lakebed.model.instant import Instant
 from lakebed.services.rollback.plan import without
 from lakebed.table.files.damage import describe
-from lakebed.table.files.deleted_files import planned_deletes
-from lakebed.table.files.file_group import FileGroupId, FileSlice, join_path, latest_slice
+from lakebed.table.files.deleted_files import deleted_files, planned_deletes
+from lakebed.table.files.file_group import (
+    BaseFile,
+    FileGroupId,
+    FileSlice,
+    data_file,
+    join_path,
+    latest_slice,
+)
+from lakebed.table.files.pending_plans import groups_of
 from lakebed.table.snapshot import Snapshot, table_files
 from lakebed.timeline.archived import read_archived
-from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
+from lakebed.timeline.timeline import COMMIT_ACTIONS, PLANNED_ACTIONS, Timeline, TimelineInstant
 
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 
@@ -90,7 +96,8 @@ def check_pending_cleans(snapshot: Snapshot, needed: Set[str], what: str) -> Non
     for instant in snapshot.timeline.pending(Action.CLEAN):
         if not snapshot.commits.active.read(instant, State.REQUESTED):
             continue  # its plan was never written, so it cannot be executed
-        for path in planned_deletes(_plan(snapshot, instant, PlanKind.CLEANER_PLAN)):
+        plan = snapshot.commits.active.read_plan(PlanKind.CLEANER_PLAN, instant, State.REQUESTED)
+        for path in planned_deletes(plan):
             if path in needed:
                 raise InvalidError(
                     f"clean {instant.requested} is pending and would delete {path}, which the table "
@@ -109,14 +116,12 @@ def _changed_groups(
         return
     rewritten = instant.plan_action not in _COMPACTIONS
     for stat in metadata.write_stats():
-        partition, _, text = (stat.path or "").lstrip("/").rpartition("/")
-        name = parse_data_name(text)
-        if isinstance(name, BaseFileName) and rewritten and (stat.prev_commit or "").isdigit():
-            yield FileGroupId(partition, name.file_id, name.column_group)
-    for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
-        for file_id in ids:
-            if file_id not in older.replaced.get(partition, frozenset()):
-                yield FileGroupId(partition, file_id)
+        file = data_file((stat.path or "").lstrip("/"), 0)
+        if isinstance(file, BaseFile) and rewritten and (stat.prev_commit or "").isdigit():
+            yield file.group
+    for partition, file_id in metadata.replaced_groups():
+        if file_id not in older.replaced.get(partition, frozenset()):
+            yield FileGroupId(partition, file_id)
 
 
 def _written_groups(
@@ -130,13 +135,12 @@ def _written_groups(
         raise error
     cleaned = _cleaned_since(older, instant.requested)
     for entry in table_files(older.storage):
-        partition, _, text = entry.path.rpartition("/")
-        name = parse_data_name(text)
-        if isinstance(name, BaseFileName) and name.instant == instant.requested:
-            group = FileGroupId(partition, name.file_id, name.column_group)
-            # A group that has only this file, and never had another, started with it.
-            if older.groups.get(group) or group in cleaned:
-                yield group
+        file = data_file(entry.path, entry.size)
+        if not isinstance(file, BaseFile) or file.name.instant != instant.requested:
+            continue
+        # A group that has only this file, and never had another, started with it.
+        if older.groups.get(file.group) or file.group in cleaned:
+            yield file.group
 
 
 def _check_group(
@@ -180,45 +184,20 @@ def _cleaned_since(
 ) -> Mapping[FileGroupId, list[tuple[Instant, str]]]:
     """Return the files that are visible in `older` and were cleaned after `instant`."""
     found: dict[FileGroupId, list[tuple[Instant, str]]] = defaultdict(list)
-    for clean in older.timeline.select(Action.CLEAN):
-        if not clean.is_completed or clean.requested < instant:
+    for clean in older.timeline.ended(Action.CLEAN):
+        if clean.requested < instant:
             continue
-        what = f"instant {clean.name_of(State.COMPLETED).encode()}"
-        values = parse_plan(PlanKind.CLEAN, older.commits.active.read(clean), what)
-        partitions = cast("dict[str, dict[str, list[str]]]", values["partitionMetadata"])
-        for partition, metadata in partitions.items():
-            for address in metadata["successDeleteFiles"]:
-                text = address.rpartition("/")[2]
-                name = parse_data_name(text)
-                if name is not None and older.timeline.is_committed(name.instant):
-                    group = FileGroupId(partition, name.file_id, name.column_group)
-                    found[group].append((name.instant, join_path(partition, text)))
+        data, what = older.commits.active.read(clean), f"instant {clean.file_name}"
+        for path in deleted_files(str(Action.CLEAN), data, what):
+            file = data_file(path, 0)
+            if file is not None and older.timeline.is_committed(file.name.instant):
+                found[file.group].append((file.name.instant, path))
     return found
 
 
 def _planned_files(snapshot: Snapshot, instant: TimelineInstant) -> Iterator[str]:
     """Yield the files that a compaction, log compaction or clustering has read."""
-    if instant.plan_action in _COMPACTIONS:
-        values = _plan(snapshot, instant, PlanKind.COMPACTION_PLAN)
-        for operation in cast("list[dict[str, object]]", values["operations"] or []):
-            yield from _slice_paths(operation)
-    elif instant.plan_action is Action.CLUSTERING:
-        values = _plan(snapshot, instant, PlanKind.REQUESTED_REPLACE)
-        plan = cast("dict[str, list[dict[str, object]]]", values["clusteringPlan"] or {})
-        for group in plan.get("inputGroups") or []:
-            for slice_ in cast("list[dict[str, object]]", group["slices"] or []):
-                yield from _slice_paths(slice_)
-
-
-def _plan(snapshot: Snapshot, instant: TimelineInstant, kind: PlanKind) -> Mapping[str, object]:
-    name = instant.name_of(State.REQUESTED).encode()
-    data = snapshot.commits.active.read(instant, State.REQUESTED)
-    return parse_plan(kind, data, f"instant {name}")
-
-
-def _slice_paths(values: Mapping[str, object]) -> Iterator[str]:
-    partition = cast("str | None", values["partitionPath"]) or ""
-    base = cast("str | None", values["dataFilePath"])
-    logs = cast("list[str] | None", values["deltaFilePaths"]) or []
-    for address in [base, *logs] if base else logs:
-        yield join_path(partition, address.rpartition("/")[2])
+    if instant.plan_action in PLANNED_ACTIONS:
+        for planned in groups_of(snapshot.commits.active, instant):
+            for name in planned.files:
+                yield join_path(planned.group.partition, name)

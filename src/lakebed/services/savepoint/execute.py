@@ -5,17 +5,16 @@ savepoint lists, and archiving keeps its commit.
 """
 
 from dataclasses import dataclass
-from typing import cast
 
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import ExistsError, InvalidError, NotFoundError
 from lakebed.format.names.instant_name import Action, State
-from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.services.rollback.execute import settle
 from lakebed.services.rollback.still_readable import check_archive, check_pending_cleans
 from lakebed.services.savepoint.plan import SavepointMetadata, check_retained, choose_commit
 from lakebed.table.files.damage import check_whole
+from lakebed.table.files.retention import earliest_retained
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
@@ -96,9 +95,7 @@ def _check_archive(hold: TableHold, found: TimelineInstant) -> None:
 def savepoints(snapshot: Snapshot) -> tuple[Savepoint, ...]:
     """Return the completed savepoints, oldest commit first."""
     return tuple(
-        read_savepoint(snapshot, found)
-        for found in snapshot.timeline.select(Action.SAVEPOINT)
-        if found.is_completed
+        read_savepoint(snapshot, found) for found in snapshot.timeline.ended(Action.SAVEPOINT)
     )
 
 
@@ -122,31 +119,12 @@ def _needed_paths(hold: TableHold, instant: Instant) -> tuple[str, ...]:
 
     Raises an error if a clean has deleted any of them, or may still do so.
     """
-    check_retained(instant, _retained(hold.snapshot))
+    check_retained(instant, earliest_retained(hold.active, hold.timeline))
     seen = load_snapshot(hold.storage, hold.config, instant, hold.snapshot.commits)
     check_whole(seen.slices)
     paths = {file.path for slice_ in seen.slices for file in slice_.files}
     check_pending_cleans(hold.snapshot, paths, f"the savepoint {instant}")
     return tuple(sorted(paths))
-
-
-def _retained(snapshot: Snapshot) -> Instant:
-    """Return the instant before which a completed or planned clean may delete files."""
-    retained = ""
-    for clean in snapshot.timeline.select(Action.CLEAN):
-        earliest = ""
-        state = State.COMPLETED if clean.is_completed else State.REQUESTED
-        what = f"instant {clean.name_of(state).encode()}"
-        data = snapshot.commits.active.read(clean, state)
-        if clean.is_completed:
-            values = parse_plan(PlanKind.CLEAN, data, what)
-            earliest = cast("str | None", values["earliestCommitToRetain"]) or ""
-        elif data:
-            values = parse_plan(PlanKind.CLEANER_PLAN, data, what)
-            action = cast("dict[str, str] | None", values["earliestInstantToRetain"])
-            earliest = action["timestamp"] if action else ""
-        retained = max(retained, earliest)
-    return retained
 
 
 def _pending(instant: Instant) -> TimelineInstant:
@@ -160,6 +138,6 @@ def _describe(instant: Instant, completion: Instant, metadata: SavepointMetadata
 
 
 def _known(snapshot: Snapshot) -> str:
-    held = [i for i in snapshot.timeline.select(Action.SAVEPOINT) if i.is_completed]
+    held = snapshot.timeline.ended(Action.SAVEPOINT)
     names = ", ".join(i.requested for i in held) or "none"
     return f"expected the instant of a savepoint; there are: {names}"

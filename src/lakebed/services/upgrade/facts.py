@@ -1,7 +1,7 @@
 """Collects the facts about a table's files that a conversion needs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 
 from lakebed.format.names.data_names import NativeLogName, parse_data_name
 from lakebed.model.executor import LocalExecutor, TaskId
@@ -17,19 +17,11 @@ from lakebed.table.view import TableView
 _LOOKERS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    view: TableView
-    slice_: FileSlice
-    deep: bool
-
-
 def read_facts(snapshot: Snapshot, *, order: bool) -> Sequence[SliceFacts]:
     """Return the facts of every slice, none of which may be damaged; `order` opens files."""
     check_whole(snapshot.slices)
-    view = snapshot.view()
-    looks = [_Look(view, slice_, order) for slice_ in snapshot.slices]
-    return list(LocalExecutor(_LOOKERS).run(_look_at, looks, "look at files"))
+    look_at = partial(_look_at, snapshot.view(), order)
+    return list(LocalExecutor(_LOOKERS).run(look_at, snapshot.slices, "look at files"))
 
 
 def native_logs(storage: Storage) -> list[str]:
@@ -41,17 +33,15 @@ def native_logs(storage: Storage) -> list[str]:
     ]
 
 
-def _look_at(look: _Look, task: TaskId) -> SliceFacts:
+def _look_at(view: TableView, order: bool, slice_: FileSlice, task: TaskId) -> SliceFacts:
     del task
-    slice_ = look.slice_
     logs = (*slice_.tombstones, *slice_.log_files)
     native = {log.path for log in logs if isinstance(log.name, NativeLogName)}
     unsorted: tuple[str, ...] = ()
-    if look.deep:
-        sources = slice_sources(look.view, slice_)
+    if order:
         unsorted = tuple(
             source.path
-            for source in sources
+            for source in slice_sources(view, slice_)
             if not source.ordered and (source.is_base or source.path in native)
         )
     return SliceFacts(slice_.group, len(slice_.log_files), len(native), unsorted)

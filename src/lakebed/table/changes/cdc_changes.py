@@ -15,11 +15,9 @@ import pyarrow.compute as pc
 
 from lakebed.errors import UnsupportedError
 from lakebed.format.logs.cdc import ChangeOp
-from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY, STAMPS
 from lakebed.merge.align import SortedRows, rows_upto
 from lakebed.merge.equal import equal_values
-
-_STAMP = (COMMIT_TIME, COMMIT_SEQNO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +133,7 @@ def _is_same(
     old: pa.RecordBatch, new: pa.RecordBatch, at: pa.Int32Array, compared: Sequence[str]
 ) -> pa.BooleanArray:
     """Return whether each new row is the old row at its position in `at`, unchanged."""
-    equal = [pc.equal(new.column(name), old.column(name).take(at)) for name in _STAMP]
+    equal = [pc.equal(new.column(name), old.column(name).take(at)) for name in STAMPS]
     same = pc.fill_null(pc.and_(*equal), False)
     for name in compared:
         same = pc.and_(same, equal_values(old.column(name).take(at), new.column(name)))

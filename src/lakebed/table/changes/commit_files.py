@@ -5,9 +5,7 @@ from collections.abc import Iterable, Iterator
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.instant import Instant
-from lakebed.table.files.file_group import BaseFile, FileSlice, LogFile, data_file
-
-DataFile = BaseFile | LogFile
+from lakebed.table.files.file_group import DataFile, FileSlice, data_file
 
 
 def named_data_files(

@@ -16,12 +16,11 @@ from lakebed.table.config.table_config import TableConfig, TableType
 from lakebed.table.files.retention import rewrites
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
-from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant
+from lakebed.timeline.timeline import COMMIT_ACTIONS, PLANNED_ACTIONS, TimelineInstant
 
 _META_FIELDS = "hoodie.populate.meta.fields"
 # From table version 10 on, this property selects all meta columns or some of them.
 _META_MODE = "hoodie.meta.fields.mode"
-_SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
 # The first version whose timeline stores completion times.
 _COMPLETION_TIMES = 8
 
@@ -116,4 +115,4 @@ def _is_between(completion: Instant, since: Instant | None, until: Instant | Non
 def _is_service(config: TableConfig, commit: TimelineInstant, metadata: CommitMetadata) -> bool:
     # On a merge-on-read table writers only create deltacommits and replacecommits.
     compacts = config.table_type is TableType.MERGE_ON_READ and commit.action is Action.COMMIT
-    return compacts or commit.plan_action in _SERVICES or rewrites(metadata)
+    return compacts or commit.plan_action in PLANNED_ACTIONS or rewrites(metadata)

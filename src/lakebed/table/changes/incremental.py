@@ -15,9 +15,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from lakebed.storage.storage import Storage
-from lakebed.table.changes.commit_files import DataFile, check_there, named_data_files
+from lakebed.table.changes.commit_files import check_there, named_data_files
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.files.file_group import (
+    DataFile,
     FileGroupId,
     FileSlice,
     build_slices,
@@ -65,10 +66,9 @@ def written_groups(commits: Sequence[RangeCommit]) -> frozenset[FileGroupId]:
 def replaced_at(commits: Iterable[RangeCommit]) -> Mapping[tuple[str, str], str]:
     """Return when each replaced file group was replaced, by partition and file id."""
     return {
-        (partition, file_id): commit.completion
+        group: commit.completion
         for commit in commits
-        for partition, ids in (commit.metadata.partition_to_replace_file_ids or {}).items()
-        for file_id in ids
+        for group in commit.metadata.replaced_groups()
     }
 
 

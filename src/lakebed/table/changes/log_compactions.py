@@ -16,9 +16,9 @@ from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.commit_metadata import KEEPS_COMMIT_TIMES
 from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
-from lakebed.table.changes.commit_files import DataFile, named_data_files
+from lakebed.table.changes.commit_files import named_data_files
 from lakebed.table.changes.commit_range import RangeCommit
-from lakebed.table.files.file_group import FileGroupId
+from lakebed.table.files.file_group import DataFile, FileGroupId
 from lakebed.table.files.pending_plans import groups_of_plan
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
@@ -60,15 +60,14 @@ def _files_of(commit: RangeCommit) -> Iterator[tuple[FileGroupId, DataFile]]:
 
 
 def _check_not_moved(commit: RangeCommit, unclear: dict[FileGroupId, RangeCommit]) -> None:
-    for partition, ids in (commit.metadata.partition_to_replace_file_ids or {}).items():
-        for file_id in ids:
-            before = unclear.get(FileGroupId(partition, file_id))
-            if before is not None:
-                raise UnsupportedError(
-                    f"commit {commit.requested} moved rows that the log compaction {before.requested} "
-                    "had rewritten, some of them from before the range: the rows of this range "
-                    "cannot be determined; start earlier or later, or read a snapshot"
-                )
+    for group in commit.metadata.replaced_groups():
+        before = unclear.get(FileGroupId(*group))
+        if before is not None:
+            raise UnsupportedError(
+                f"commit {commit.requested} moved rows that the log compaction {before.requested} "
+                "had rewritten, some of them from before the range: the rows of this range "
+                "cannot be determined; start earlier or later, or read a snapshot"
+            )
 
 
 def _joined_logs(

@@ -8,11 +8,12 @@ from functools import cached_property
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.instant import Instant
-from lakebed.table.changes.commit_files import DataFile, lost_file, named_data_files
+from lakebed.table.changes.commit_files import lost_file, named_data_files
 from lakebed.table.changes.commit_range import RangeCommit, archived_commits
 from lakebed.table.config.table_config import TableType
 from lakebed.table.files.file_group import (
     BaseFile,
+    DataFile,
     FileGroupId,
     FileSlice,
     PendingCompaction,

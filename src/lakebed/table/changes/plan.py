@@ -97,10 +97,7 @@ def plan_group_changes(
 
 def _groups_of(commit: RangeCommit) -> set[FileGroupId]:
     written = {file.group.whole for file in named_data_files(commit.requested, commit.metadata)}
-    ended = commit.metadata.partition_to_replace_file_ids or {}
-    return written | {
-        FileGroupId(partition, file_id) for partition, ids in ended.items() for file_id in ids
-    }
+    return written | {FileGroupId(*group) for group in commit.metadata.replaced_groups()}
 
 
 def _step(

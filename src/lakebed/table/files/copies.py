@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
-from lakebed.table.files.file_group import BaseFile, FileGroupId, LogFile, LostFile
+from lakebed.table.files.file_group import BaseFile, DataFile, FileGroupId, LostFile
 from lakebed.table.files.retention import named_files
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS
@@ -25,12 +25,12 @@ NamesOf = Callable[[Instant], Set[str] | None]
 class Resolved:
     """Files without their `copies`; for `unresolved` groups, the original cannot be determined."""
 
-    files: list[BaseFile | LogFile]
+    files: list[DataFile]
     copies: tuple[BaseFile, ...] = ()
     unresolved: tuple[tuple[FileGroupId, LostFile], ...] = ()
 
 
-def without_copies(files: Iterable[BaseFile | LogFile], names_of: NamesOf) -> Resolved:
+def without_copies(files: Iterable[DataFile], names_of: NamesOf) -> Resolved:
     """Leave out a base file if a commit lists another one of the same file group and instant."""
     every = list(files)
     bases: dict[tuple[FileGroupId, Instant], list[BaseFile]] = defaultdict(list)

@@ -76,6 +76,9 @@ class LogFile(_DataFile):
         return self.name.kind is LogKind.CDC
 
 
+DataFile = BaseFile | LogFile
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class FileGroupId:
     """A file group: partition, file id, and column group (empty means the default one)."""
@@ -160,7 +163,7 @@ class FileSlice:
         return bool(self.log_files or self.others)
 
     @property
-    def files(self) -> tuple[BaseFile | LogFile, ...]:
+    def files(self) -> tuple[DataFile, ...]:
         """Return the files of the slice, oldest first."""
         base = () if self.base_file is None else (self.base_file,)
         others = (file for slice_ in self.others for file in slice_.files)
@@ -202,7 +205,7 @@ def named_group(partition: str, file_id: str, names: Iterable[str]) -> FileGroup
     return FileGroupId(partition, file_id, next(groups, ""))
 
 
-def data_file(path: str, size_bytes: int) -> BaseFile | LogFile | None:
+def data_file(path: str, size_bytes: int) -> DataFile | None:
     """Return the file at `path`; None if its name is not that of a base file or a log."""
     partition, _, text = path.rpartition("/")
     name = parse_data_name(text)
@@ -218,9 +221,9 @@ def join_path(partition: str, name: str) -> str:
     return f"{partition}/{name}" if partition else name
 
 
-def group_files(files: Iterable[BaseFile | LogFile]) -> dict[FileGroupId, list[BaseFile | LogFile]]:
+def group_files(files: Iterable[DataFile]) -> dict[FileGroupId, list[DataFile]]:
     """Group files by file group."""
-    groups: dict[FileGroupId, list[BaseFile | LogFile]] = defaultdict(list)
+    groups: dict[FileGroupId, list[DataFile]] = defaultdict(list)
     for file in files:
         groups[file.group].append(file)
     return dict(groups)
@@ -228,7 +231,7 @@ def group_files(files: Iterable[BaseFile | LogFile]) -> dict[FileGroupId, list[B
 
 def build_slices(
     group: FileGroupId,
-    files: Iterable[BaseFile | LogFile],
+    files: Iterable[DataFile],
     completion_of: Callable[[str], str],
     pending: Iterable[PendingCompaction] = (),
     *,

@@ -6,7 +6,7 @@ from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.table.files.archived_files import ArchivedFiles
 from lakebed.table.files.deleted_files import read_deleted
-from lakebed.table.files.file_group import BaseFile, FileGroupId, LogFile, LostFile
+from lakebed.table.files.file_group import BaseFile, DataFile, FileGroupId, LostFile
 from lakebed.table.files.needed_files import NamedFile, needed_files
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline, TimelineInstant
@@ -21,7 +21,7 @@ def find_damage(
     history: str,
     commits: Sequence[tuple[TimelineInstant, CommitMetadata]],
     archived: ArchivedFiles | None,
-    files: Iterable[BaseFile | LogFile],
+    files: Iterable[DataFile],
     replaced: Mapping[str, Set[str]],
 ) -> Damage:
     """Return the lost files of the newest slices, as listed by `commits` and in `archived`."""
@@ -50,9 +50,7 @@ def without_files(lost: Damage, explained: Set[str]) -> Damage:
     return {group: of for group, of in kept.items() if of}
 
 
-def superseded_files(
-    named: Iterable[NamedFile], there: Iterable[BaseFile | LogFile]
-) -> frozenset[str]:
+def superseded_files(named: Iterable[NamedFile], there: Iterable[DataFile]) -> frozenset[str]:
     """Return the paths of `named` files that a newer base file of their group supersedes."""
     newest: dict[FileGroupId, str] = {}
     for file in there:

@@ -59,6 +59,12 @@ def planned_groups(
         yield from groups_of_plan(instant, plan)
 
 
+def groups_of(active: ActiveTimeline, instant: TimelineInstant) -> Iterator[PlannedGroup]:
+    """Return the file groups in the plan of an instant, which may be completed."""
+    plan = active.read_plan(_KINDS[instant.plan_action], instant, State.REQUESTED)
+    return groups_of_plan(instant, plan)
+
+
 def groups_of_plan(instant: TimelineInstant, plan: Record) -> Iterator[PlannedGroup]:
     """Yield the file groups in the parsed `plan` of a pending instant."""
     extra = cast("dict[str, str]", plan.get("extraMetadata") or {})

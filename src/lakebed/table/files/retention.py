@@ -49,7 +49,7 @@ def kept_as_of(
     gone = None if until is None else _why_gone(storage, active, history_path, timeline, until)
     if until is None or gone is None:
         return None
-    savepoints = [i for i in timeline.select(Action.SAVEPOINT) if i.is_completed]
+    savepoints = timeline.ended(Action.SAVEPOINT)
     held = next((savepoint for savepoint in savepoints if savepoint.requested == until), None)
     if held is None:
         known = ", ".join(savepoint.requested for savepoint in savepoints)
@@ -97,7 +97,7 @@ def _why_gone(
     storage: Storage, active: ActiveTimeline, history_path: str, timeline: Timeline, until: str
 ) -> str | None:
     """Return why an instant cannot be read from the timeline; None if it can."""
-    retained = _earliest_retained(active, timeline)
+    retained = earliest_retained(active, timeline)
     if retained and until < retained:
         return f"the table was cleaned since and keeps the instants from {retained} on"
     first = timeline.first_active
@@ -136,16 +136,17 @@ def _completed_after(
     return None
 
 
-def _earliest_retained(active: ActiveTimeline, timeline: Timeline) -> str:
-    """Return the instant from which completed and running cleans retain files; '' if there is none."""
+def earliest_retained(
+    active: ActiveTimeline, timeline: Timeline, *, with_pending: bool = True
+) -> str:
+    """Return the instant from which cleans retain files, by default also running ones; '' if there is none."""
     retained = ""
-    for instant in timeline.select(Action.CLEAN):
-        what = f"instant {instant.file_name}"
+    for instant in timeline.select(Action.CLEAN) if with_pending else timeline.ended(Action.CLEAN):
         if instant.is_completed:
-            clean = parse_plan(PlanKind.CLEAN, active.read(instant), what)
+            clean = active.read_plan(PlanKind.CLEAN, instant)
             found = cast("str", clean["earliestCommitToRetain"] or "")
-        elif data := active.read(instant, State.REQUESTED):
-            plan = parse_plan(PlanKind.CLEANER_PLAN, data, what)
+        elif active.read(instant, State.REQUESTED):
+            plan = active.read_plan(PlanKind.CLEANER_PLAN, instant, State.REQUESTED)
             earliest = cast("dict[str, str]", plan["earliestInstantToRetain"] or {})
             found = earliest.get("timestamp", "")
         else:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakebed.format.names.instant_name import LAYOUT_1, Action
-from lakebed.table.files.file_group import BaseFile, LogFile
+from lakebed.table.files.file_group import DataFile, LogFile
 from lakebed.timeline.timeline import WRITE_ACTIONS, Timeline, TimelineInstant
 
 _LATEST = "9" * 17
@@ -33,7 +33,7 @@ class VisibilityRules:
     layout: int
     named: Callable[[TimelineInstant], Collection[str] | None]
 
-    def of(self, file: BaseFile | LogFile) -> Visibility:
+    def of(self, file: DataFile) -> Visibility:
         """Return the status of a file.
 
         A file that is newer than the whole timeline, or than a pending instant, may belong to a
@@ -56,7 +56,7 @@ class VisibilityRules:
         is_over = instant < min(timeline.last_instant or "", first_pending)
         return Visibility.LEFTOVER if is_over else Visibility.UNSETTLED
 
-    def _of_commit(self, file: BaseFile | LogFile, commit: TimelineInstant) -> Visibility:
+    def _of_commit(self, file: DataFile, commit: TimelineInstant) -> Visibility:
         if isinstance(file, LogFile) and commit.action is Action.REPLACECOMMIT:
             # While buckets are resized, deltacommits write logs named after the clustering.
             return Visibility.DATA

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from lakebed.format.avro.avro_rows.encode import encode_records
-from lakebed.storage.storage import WriteStream
+from lakebed.storage.streams import WriteStream
 from lakebed.table.store.new_run import NewRun
 
 # How many rows are encoded at once: the kernel encodes whole columns.

@@ -23,7 +23,7 @@ from lakebed.format.names.meta_columns import (
     seqnos,
 )
 from lakebed.model.options.writers import BloomOptions
-from lakebed.storage.storage import WriteStream
+from lakebed.storage.streams import WriteStream
 from lakebed.table.config.schema import storage_schema
 from lakebed.table.read.conform import conform, conform_array
 from lakebed.table.store.avro_run_writer import AvroRunWriter
@@ -47,13 +47,19 @@ _WRITTEN_META_FIELDS = [
 
 @dataclass(frozen=True, slots=True)
 class DataFileStats:
-    """Statistics of a written file; the keys are None if the file has no rows."""
+    """Statistics of a written file; the keys are None if the file is empty.
+
+    A log has the `version` in its name, and its key range includes its deletes. Barriers, which are
+    deletes that only make a row of the same key win, are not counted.
+    """
 
     path: str
     size_bytes: int
     rows: int
     min_key: str | None
     max_key: str | None
+    deletes: int = 0
+    version: int | None = None
 
     @property
     def key_range(self) -> tuple[str, str] | None:

@@ -11,10 +11,10 @@ from lakebed.format.logs.log_block import BlockType, HeaderKey, LogBlock, encode
 from lakebed.format.logs.order_mark import mark_ordered
 from lakebed.format.names.data_names import InlineLogName
 from lakebed.storage.spool import MEMORY_BYTES, Spool
-from lakebed.storage.storage import WriteStream
+from lakebed.storage.streams import WriteStream
 from lakebed.table.files.file_group import join_path
-from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
-from lakebed.table.store.log_target import Deletes, LogFileStats, LogTarget, Rows
+from lakebed.table.store.data_writer import DataFileStats, DataFileWriter, NewDataFile
+from lakebed.table.store.log_target import Deletes, LogTarget, Rows
 
 LOG_ROW_GROUP_ROWS = 8_192
 """Half the row group size of base files: a lookup reads one row group of every log.
@@ -108,7 +108,7 @@ class InlineLog:
                 self._write_deletes(self._barriers)
                 self._write_deletes(pending)
 
-    def close(self) -> list[LogFileStats]:
+    def close(self) -> list[DataFileStats]:
         """Write the file and make it visible; do nothing if nothing was added."""
         self._write_deletes(self._barriers)
         self._write_rows()
@@ -118,16 +118,8 @@ class InlineLog:
             return []
         size_bytes = self._stream.tell()
         self._stream.close()
-        stats = LogFileStats(
-            self._path,
-            size_bytes,
-            self._rows,
-            self._deletes,
-            self._target.version,
-            self._min_key,
-            self._max_key,
-        )
-        return [stats]
+        version, keys = self._target.version, (self._min_key, self._max_key)
+        return [DataFileStats(self._path, size_bytes, self._rows, *keys, self._deletes, version)]
 
     def abort(self) -> None:
         """Discard everything."""

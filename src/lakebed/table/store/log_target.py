@@ -10,29 +10,6 @@ from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import FileGroupId, join_path
 
 
-@dataclass(frozen=True, slots=True)
-class LogFileStats:
-    """Statistics of a written log file: rows, deletes, and the key range of both.
-
-    `version` is the version in its name. Barriers, which are deletes that only make a row of the
-    same key win, are not counted.
-    """
-
-    path: str
-    size_bytes: int
-    rows: int
-    deletes: int
-    version: int
-    min_key: str | None
-    max_key: str | None
-
-    @property
-    def key_range(self) -> tuple[str, str] | None:
-        """Return the smallest and the greatest key; None if there are none."""
-        low, high = self.min_key, self.max_key
-        return None if low is None or high is None else (low, high)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTarget:
     """The target of a run: its location, its form and its instant.

@@ -7,7 +7,7 @@ on native files; `docs/format/log-files.md` describes both.
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,41 +27,17 @@ from lakebed.table.config.schema import storage_type
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.read.conform import conform_array
+from lakebed.table.store.data_writer import DataFileStats
 from lakebed.table.store.inline_log import InlineLog
-from lakebed.table.store.log_target import Deletes, LogFileStats, LogTarget, Rows
+from lakebed.table.store.log_target import Deletes, LogTarget, Rows
 from lakebed.table.store.native_log import NativeLog
 from lakebed.table.store.new_run import KeyOrder
-
-__all__ = ["LogFileStats", "LogRunWriter", "NewLog"]
 
 _NATIVE_VERSION = 10
 """The table version from which logs are separate files: Hudi does not see them in earlier versions."""
 
 Flags = npt.NDArray[np.uint8]
-
-
-class _Log(Protocol):
-    """The two kinds of log: both take keys in ascending order; nothing is visible before `close`."""
-
-    def put_barriers(self, deletes: Deletes) -> None:
-        """Add deletes that must replay before the rows and deletes of the same keys."""
-        ...
-
-    def put_rows(self, rows: Rows) -> None:
-        """Add changed rows."""
-        ...
-
-    def put_deletes(self, deletes: Deletes) -> None:
-        """Add deletes."""
-        ...
-
-    def close(self) -> list[LogFileStats]:
-        """Make the written files visible and return their statistics."""
-        ...
-
-    def abort(self) -> None:
-        """Discard everything."""
-        ...
+_Log = InlineLog | NativeLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +114,7 @@ class LogRunWriter:
         self._order = KeyOrder(target.place)
         self._closed = False
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> list[LogFileStats]:
+    def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFileStats]:
         """Write all of `batches`, and close."""
         with self:
             for batch in batches:
@@ -151,7 +127,7 @@ class LogRunWriter:
             self._order.check(batch.column(RECORD_KEY))
             _put(self._log, batch, self._target)
 
-    def close(self) -> list[LogFileStats]:
+    def close(self) -> list[DataFileStats]:
         """Make the written files visible and return their statistics."""
         written = self._log.close()
         self._closed = True

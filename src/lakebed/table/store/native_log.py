@@ -1,5 +1,7 @@
 """Writes native logs: Parquet files of changed rows and of deletes."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from lakebed.errors import InvalidError
@@ -7,9 +9,9 @@ from lakebed.format.logs.native_footer import FOOTER_KINDS, LogFooter, encode_lo
 from lakebed.format.names.data_names import LogKind, NativeLogName
 from lakebed.format.names.meta_columns import COMMIT_TIME, RECORD_KEY
 from lakebed.table.files.file_group import join_path
-from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
+from lakebed.table.store.data_writer import DataFileStats, DataFileWriter, NewDataFile
 from lakebed.table.store.inline_log import LOG_ROW_GROUP_ROWS, file_number
-from lakebed.table.store.log_target import Deletes, LogFileStats, LogTarget, Rows
+from lakebed.table.store.log_target import Deletes, LogTarget, Rows
 from lakebed.table.store.run_writer import RunWriter
 
 
@@ -26,7 +28,7 @@ class NativeLog:
         self._rows: dict[int, DataFileWriter] = {}
         self._deletes: dict[int, RunWriter] = {}
         self._barriers = 0
-        self._closed: list[LogFileStats] = []
+        self._closed: list[DataFileStats] = []
         self._delete_schema = pa.schema(
             [pa.field(RECORD_KEY, pa.string(), nullable=False), *target.ordering]
         )
@@ -59,36 +61,16 @@ class NativeLog:
         """Add deletes."""
         self._put_deletes(deletes, self._version)
 
-    def close(self) -> list[LogFileStats]:
+    def close(self) -> list[DataFileStats]:
         """Make the files visible, in replay order."""
         for version in sorted({*self._rows, *self._deletes}):
             if rows := self._rows.get(version):
-                done = rows.close()
-                self._closed.append(
-                    LogFileStats(
-                        done.path,
-                        done.size_bytes,
-                        done.rows,
-                        0,
-                        version,
-                        done.min_key,
-                        done.max_key,
-                    )
-                )
-            if deletes := self._deletes.get(version):
-                path = self._path(LogKind.DELETES, version)
-                size_bytes = deletes.close()
-                self._closed.append(
-                    LogFileStats(
-                        path,
-                        size_bytes,
-                        0,
-                        deletes.rows - (self._barriers if version == self._target.version else 0),
-                        version,
-                        deletes.min_key,
-                        deletes.max_key,
-                    )
-                )
+                self._closed.append(replace(rows.close(), version=version))
+            if run := self._deletes.get(version):
+                path, size_bytes = self._path(LogKind.DELETES, version), run.close()
+                deletes = run.rows - (self._barriers if version == self._target.version else 0)
+                keys = run.min_key, run.max_key
+                self._closed.append(DataFileStats(path, size_bytes, 0, *keys, deletes, version))
         return self._closed
 
     def abort(self) -> None:

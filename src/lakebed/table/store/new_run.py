@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from lakebed.errors import InvalidError, KeyValueError
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.storage.storage import WriteStream
+from lakebed.storage.streams import WriteStream
 
 
 class NewFile:

@@ -26,7 +26,7 @@ from lakebed.format.files.footer import (
     same_order_in_java,
 )
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, META_COLUMNS, RECORD_KEY
-from lakebed.storage.storage import WriteStream
+from lakebed.storage.streams import WriteStream
 from lakebed.table.store.new_run import NewRun
 
 ROW_GROUP_ROWS = 16_384

@@ -60,9 +60,9 @@ def execute_add_group(
         check_grouped(replace(config, column_groups=(*config.column_groups, new)))
         _store(transaction, new)
         schema = nullable_schema(schema, key, partition)
-        metadata = _metadata(arrow_to_avro(schema, config.name), {})
+        metadata = CommitMetadata.of(ALTER_SCHEMA.name, arrow_to_avro(schema, config.name))
         completion = transaction.commit(metadata, ())
-    return _commit(transaction, completion, ()), transaction.config
+    return Commit.of(transaction.instant, completion, metadata), transaction.config
 
 
 def execute_drop_group(target: WriteTarget, name: str) -> tuple[Commit, TableConfig]:
@@ -90,15 +90,13 @@ def execute_drop_group(target: WriteTarget, name: str) -> tuple[Commit, TableCon
         stats = [s for of in target.executor.run(_move_keys, moves, "move keys") for s in of]
         dropped = replace(group, until=transaction.instant.requested)
         _store(transaction, dropped)
-        by_partition: dict[str, tuple[WriteStat, ...]] = {}
-        for stat in stats:
-            partition = stat.partition_path or ""
-            by_partition[partition] = (*by_partition.get(partition, ()), stat)
-        metadata = _metadata(arrow_to_avro(kept, config.name), by_partition)
+        metadata = CommitMetadata.of(ALTER_SCHEMA.name, arrow_to_avro(kept, config.name), stats)
         completion = transaction.commit(
-            metadata, set(by_partition), reads=lambda written: written.column_group == name
+            metadata,
+            metadata.partition_to_write_stats,
+            reads=lambda written: written.column_group == name,
         )
-    return _commit(transaction, completion, stats), transaction.config
+    return Commit.of(transaction.instant, completion, metadata), transaction.config
 
 
 def _check_free(snapshot: Snapshot, name: str) -> None:
@@ -175,28 +173,6 @@ def _store(transaction: Transaction, changed: ColumnGroup) -> None:
 
 def _instants(groups: Sequence[ColumnGroup]) -> list[tuple[ColumnGroup, str | None, str | None]]:
     return [(group, group.since, group.until) for group in groups]
-
-
-def _metadata(text: str, stats: dict[str, tuple[WriteStat, ...]]) -> CommitMetadata:
-    return CommitMetadata(
-        partition_to_write_stats=stats,
-        extra_metadata={"schema": text},
-        operation_type=ALTER_SCHEMA.name,
-    )
-
-
-def _commit(transaction: Transaction, completion: str, stats: Sequence[WriteStat]) -> Commit:
-    instant = transaction.instant
-    return Commit(
-        instant.requested,
-        completion,
-        str(instant.action),
-        ALTER_SCHEMA.name,
-        tuple(stats),
-        inserted=0,
-        updated=0,
-        deleted=0,
-    )
 
 
 @dataclass(frozen=True, slots=True)

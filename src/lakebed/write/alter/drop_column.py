@@ -22,20 +22,11 @@ def execute_drop_column(target: WriteTarget, name: str) -> tuple[Commit, TableCo
         config, known = transaction.config, transaction.snapshot.schema
         check_droppable(config, known, name)
         kept = pa.schema([field for field in known if field.name != name])
-        metadata = CommitMetadata(
-            partition_to_write_stats={},
-            extra_metadata={"schema": arrow_to_avro(kept, config.name)},
-            operation_type=ALTER_SCHEMA.name,
-        )
+        metadata = CommitMetadata.of(ALTER_SCHEMA.name, arrow_to_avro(kept, config.name))
         # The dropped name is recorded first: otherwise another column could silently take it.
         _note_dropped(transaction, known, name)
         completion = transaction.commit(metadata, ())
-    instant = transaction.instant
-    action, name = str(instant.action), ALTER_SCHEMA.name
-    commit = Commit(
-        instant.requested, completion, action, name, (), inserted=0, updated=0, deleted=0
-    )
-    return commit, transaction.config
+    return Commit.of(transaction.instant, completion, metadata), transaction.config
 
 
 def check_droppable(config: TableConfig, known: pa.Schema, name: str) -> None:

@@ -2,9 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Self
 
-from lakebed.format.timeline.commit_metadata import WriteStat
+from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from lakebed.terminal.text import plural
+from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.spec.status import RowCounts
+
+_NO_ROWS = RowCounts(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,27 @@ class Commit:
     # The number of buckets per partition, if this write determined it for the table.
     buckets: int | None = None
 
+    @classmethod
+    def of(
+        cls,
+        instant: TimelineInstant,
+        completion: str,
+        metadata: CommitMetadata,
+        counts: RowCounts = _NO_ROWS,
+    ) -> Self:
+        """Return the result of a completed write from its metadata and the counts of its rows."""
+        return cls(
+            instant.requested,
+            completion,
+            str(instant.action),
+            metadata.operation_type or "",
+            tuple(metadata.write_stats()),
+            len(list(metadata.replaced_groups())),
+            counts.inserted,
+            counts.updated,
+            counts.deleted,
+        )
+
     @property
     def rows(self) -> int:
         """Return the number of rows in the files that the commit wrote, rewritten rows included."""
@@ -44,23 +70,19 @@ class Commit:
         upsert 20260102030405006: 2 rows inserted, 1 updated, 0 deleted; no files
         """
         if self.inserted is None or self.updated is None:
-            parts = [f"{_plural(self.rows, 'row')} written as inserts or updates"]
+            parts = [f"{plural(self.rows, 'row')} written as inserts or updates"]
         else:
-            parts = [f"{_plural(self.inserted, 'row')} inserted", f"{self.updated:,} updated"]
+            parts = [f"{plural(self.inserted, 'row')} inserted", f"{self.updated:,} updated"]
         if self.deleted is not None:
             parts.append(f"{self.deleted:,} deleted")
         count = len(self.write_stats)
-        files = f"{_plural(count, 'file')} ({self.size_bytes:,} bytes)" if count else "no files"
+        files = f"{plural(count, 'file')} ({self.size_bytes:,} bytes)" if count else "no files"
         if self.replaced_file_groups:
-            files += f", {_plural(self.replaced_file_groups, 'file group')} replaced"
+            files += f", {plural(self.replaced_file_groups, 'file group')} replaced"
         if self.buckets is not None:
             each = " per partition" if any(stat.partition_path for stat in self.write_stats) else ""
-            files += f"; the table has {_plural(self.buckets, 'bucket')}{each} from now on"
+            files += f"; the table has {plural(self.buckets, 'bucket')}{each} from now on"
         return f"{self.operation.lower()} {self.instant}: {', '.join(parts)}; {files}"
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def total(counts: Iterable[RowCounts]) -> RowCounts:

@@ -1,11 +1,12 @@
 """The result of one task."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakebed.format.timeline.commit_metadata import WriteStat
 from lakebed.index.secondary.manifest import RunFile
 from lakebed.index.secondary.new_entries import NewEntries
 from lakebed.table.files.file_group import FileGroupId
+from lakebed.table.store.data_writer import DataFileStats
 
 NOTHING_COMPACTED = WriteStat(
     total_write_errors=0,
@@ -19,6 +20,28 @@ NOTHING_COMPACTED = WriteStat(
     total_log_size_compacted=0,
 )
 """Fields that Hudi sets for every file of a write: the counters of its services are 0."""
+
+
+def file_stat(group: FileGroupId, file: DataFileStats) -> WriteStat:
+    """Return the stat of a file without its previous commit, and without inserts and updates."""
+    stat = replace(
+        NOTHING_COMPACTED,
+        file_id=group.file_id,
+        partition_path=group.partition,
+        path=file.path,
+        key_range=file.key_range,
+        num_writes=file.rows,
+        num_deletes=file.deletes,
+        num_update_writes=0,
+        num_inserts=0,
+        num_updates=0,
+        total_write_bytes=file.size_bytes,
+        file_size_in_bytes=file.size_bytes,
+    )
+    if file.version is None:
+        return stat
+    name = file.path.rpartition("/")[2]
+    return replace(stat, log_version=file.version, log_offset=0, base_file="", log_files=(name,))
 
 
 @dataclass(frozen=True, slots=True)
