@@ -123,7 +123,7 @@ def find_conflict(
 def _meets(ours: Footprint, other: Footprint, mode: ConcurrencyMode) -> str | None:
     if other.service:
         # Appended rows stay on top of the files that a table service writes, while their file group
-        # # exists.
+        # exists.
         shared = (ours.rewritten & other.places) | (ours.places & other.ended)
         return _name(min(shared)) if shared else None
     replaced = (ours.overwritten & other.partitions) | (other.overwritten & ours.partitions)

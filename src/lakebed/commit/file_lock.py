@@ -257,7 +257,7 @@ class HeldFileLock:
                     return False
                 self._lock = self._prolonged()
                 # Write only this field: if another writer empties the file now, the result must not
-                # # look like our lock.
+                # look like our lock.
                 os.pwrite(file.fileno(), self._lock.encode_valid_until(), VALID_UNTIL_OFFSET)
         except NotFoundError:
             return False

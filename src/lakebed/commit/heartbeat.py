@@ -64,7 +64,7 @@ class Heartbeat:
             self._etag = self._storage.put_if_unchanged(self._path, beat.encode(), self._etag)
         except ConflictError as error:
             # If the response to an earlier renewal was lost, the existing file is ours. Its tag is
-            # # read first, so that a successor's file is never replaced.
+            # read first, so that a successor's file is never replaced.
             try:
                 etag = self._storage.head(self._path).etag
             except NotFoundError:

@@ -159,7 +159,7 @@ def test_what_an_archiver_that_died_left_twice_is_taken_from_the_active_timeline
             table._storage.put(path, data)
     done = archive(table._target(), OPTIONS)
     assert (done.archived, done.finished) == (0, 2)
-    assert "took 2 instants" in str(done)
+    assert "removed 2 instants" in str(done)
     assert active(table._storage) == commits[4:]
     assert archive(table._target(), OPTIONS) is None
 
