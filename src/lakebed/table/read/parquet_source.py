@@ -177,7 +177,7 @@ class ParquetSource:
             return None
         batches, size, rows = [], 0, min(total, self._limits.most_rows(group, [column]))
         with reading(self._what):
-            for batch in self._iterate(self._open(self._remote, 0), rows, [group], [column]):
+            for batch in self._iterate(self._open(self._remote, 0), rows, [group], [column], False):
                 batches.append(batch.column(0).cast(pa.binary()))
                 size += batch.nbytes
                 if size > MAX_BATCH_BYTES:
@@ -311,30 +311,20 @@ class ParquetSource:
         first, rest = groups[:1], groups[1:]
         row_bytes = 1.0
         rows = min(rows, max_rows, _SAMPLE_ROWS, self._limits.most_rows(first[0], columns))
-        for batch in self._iterate(file, rows, first, columns, threads=threads(first)):
+        for batch in self._iterate(file, rows, first, columns, threads(first)):
             row_bytes = max(row_bytes, batch.nbytes / max(1, batch.num_rows))
             yield batch
         sizes = {g: max(sizes[g], self._footer.row_group(g).num_rows * row_bytes) for g in rest}
         rows = batch_rows or min(max_rows, _batch_rows(buffer_bytes, row_bytes))
         for window in _windows(rest, sizes, window_bytes):
             most = min(self._limits.most_rows(group, columns) for group in window)
-            yield from self._iterate(
-                file, min(rows, most), window, columns, threads=threads(window)
-            )
+            yield from self._iterate(file, min(rows, most), window, columns, threads(window))
 
     def _iterate(
-        self,
-        file: pq.ParquetFile,
-        batch_rows: int,
-        groups: list[int],
-        columns: list[str],
-        *,
-        threads: bool = False,
+        self, file: pq.ParquetFile, rows: int, groups: list[int], columns: list[str], threads: bool
     ) -> Iterator[pa.RecordBatch]:
         found = 0
-        for batch in file.iter_batches(
-            batch_rows, row_groups=groups, columns=columns, use_threads=threads
-        ):
+        for batch in file.iter_batches(rows, groups, columns, use_threads=threads):
             found += batch.num_rows
             yield batch
         self._check_rows(found, groups, columns)
