@@ -6,6 +6,8 @@ HUDI_VENV := .venv-hudi
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_LOCAL_IP := 127.0.0.1
+# Containers often forbid Python to keep what it compiled; the many processes that tests start need it.
+export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --durations=20 --durations-min=1
 # Two workers; one that has nothing left takes tests from the other.
 TWO := -n 2 --dist worksteal

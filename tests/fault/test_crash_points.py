@@ -5,6 +5,7 @@ the next write works and leaves nothing of the dead one behind.
 """
 
 import functools
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from lakebed.table.config.properties_file import load_config
 from support.crash_points import Unseen, When, Work
 from support.faulty import Silent
 from support.indexes import add_indexes, check_indexes
+from support.pairs import pairwise
 from support.tables import (
     SCHEMA,
     Rows,
@@ -130,6 +132,10 @@ CASES = {
     ),
 }
 
+WHENS: tuple[When, ...] = ("before", "after")
+OUTAGES = pairwise(
+    list(itertools.product([name for name in CASES if name != "create"], WHENS, [2, 1_000_000]))
+)
 State_ = tuple[bool, Rows]
 
 
@@ -230,9 +236,7 @@ def test_one_operation_without_an_answer_fails_the_call_or_changes_nothing(name:
     assert name == "create" or failures < len(work.ops), "the sweep after a commit must not fail it"
 
 
-@pytest.mark.parametrize("length", [2, 1_000_000])
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("name", [name for name in CASES if name != "create"])
+@pytest.mark.parametrize(("name", "when", "length"), OUTAGES)
 def test_after_an_outage_of_several_operations_the_table_is_whole(
     name: str, when: When, length: int
 ):

@@ -55,7 +55,7 @@ from support.world import (
     write,
 )
 
-SEEDS = int(os.environ.get("LAKEBED_SCHEDULES", "1000"))
+SEEDS = int(os.environ.get("LAKEBED_SCHEDULES", "600"))
 CHUNKS = 20
 
 

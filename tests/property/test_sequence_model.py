@@ -393,9 +393,9 @@ DELETED = [
     ("write", tuple(Change("mark", key, 4) for key in KEYS[1:3])),
 ]
 SHARES = {
-    ("bucket", "event_time"): 9,
+    ("bucket", "event_time"): 7,
     ("bucket", "commit_time"): 3,
-    ("bucket", "fill"): 5,
+    ("bucket", "fill"): 4,
     ("ring", "event_time"): 3,
     ("simple", "event_time"): 4,
     ("simple", "fill"): 2,

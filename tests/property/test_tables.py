@@ -27,7 +27,7 @@ def test_a_table_holds_what_the_model_holds(table_type: str, index: str):
         shapes = shapes_of(table_type, index.split(",", maxsplit=1)[0], stays="staying" in index)
 
     # Most of what can go wrong is in logs.
-    share = 12 if (table_type, index) == (ON_READ, "bucket") else 4
+    share = 8 if (table_type, index) == (ON_READ, "bucket") else 4
     run_machine(Machine, share, len(OPERATIONS))
 
 
@@ -45,7 +45,7 @@ def test_two_processes_that_take_turns_hold_what_the_model_holds(table_type: str
     class Machine(TurnsMachine):
         shapes = shapes_of(table_type, index)
 
-    run_machine(Machine, 3, len(STEPS))
+    run_machine(Machine, 2, len(STEPS))
 
 
 class ChangesMachine(ServicesMachine):

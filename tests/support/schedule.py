@@ -83,8 +83,8 @@ class MemoryObjects:
     def list(self, prefix: str = "") -> Iterator[Entry]:
         below = f"{prefix}/" if prefix else ""
         with self._lock:
-            held = sorted(self._objects.items())
-        return iter([Entry(p, len(data)) for p, (data, _) in held if p.startswith(below)])
+            held = sorted((p, len(d)) for p, (d, _) in self._objects.items() if p.startswith(below))
+        return iter([Entry(path, size) for path, size in held])
 
     def list_names(self, prefix: str = "") -> Names:
         below = f"{prefix}/" if prefix else ""
@@ -98,7 +98,10 @@ class MemoryObjects:
         return sorted(folders), entries
 
     def names(self, prefix: str = "") -> Sequence[str]:
-        return [entry.path.rpartition("/")[2] for entry in self.list_names(prefix)[1]]
+        below = f"{prefix}/" if prefix else ""
+        with self._lock:
+            found = sorted(path[len(below) :] for path in self._objects if path.startswith(below))
+        return [name for name in found if "/" not in name]
 
     def put(self, path: str, data: bytes) -> str:
         with self._lock:

@@ -226,7 +226,8 @@ class ObjectStorage:
 
     def _key(self, path: str) -> str:
         check_path(path)
-        if any(character < " " or character == "\x7f" for character in path):
+        # The first test is quick and says no to all of these characters, and to a few others.
+        if not path.isprintable() and any(c < " " or c == "\x7f" for c in path):
             raise InvalidError(f"path {path!r}: object stores do not accept control characters")
         return join(self._prefix, path)
 

@@ -57,9 +57,12 @@ class TaskEntries:
         """Collect the entries of rows, deletes included, in a thread while the caller continues."""
         if not self._makers or not rows.num_rows:
             return
+        self._wait()
+        if rows.nbytes <= _THREADS_BYTES:
+            self._take(rows, is_merged)
+            return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="lakebed-index")
-        self._wait()
         self._under_way = self._pool.submit(self._take, rows, is_merged)
 
     def _wait(self) -> None:

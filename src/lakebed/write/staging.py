@@ -37,6 +37,8 @@ from lakebed.write.spec.write_spec import WriteSpec
 
 # One batch of every run is in memory during the merge, so batches are small in bytes.
 RUN_BATCH_BYTES = 1 << 20
+# To hand the buffers of such a batch to threads takes longer than to decompress them.
+_READ_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 MIN_BATCH_ROWS = 256
 # The most logs per file group that a task can number, and the most tasks: a version has 9 digits.
 _FLUSHES = 1_000
@@ -139,7 +141,10 @@ def stage_routed(
 
 def read_segment(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatch]:
     """Yield the batches of one segment, in key order."""
-    with storage.open_read(segment.path) as source, pa.ipc.open_file(source) as run:
+    with (
+        storage.open_read(segment.path) as source,
+        pa.ipc.open_file(source, options=_READ_OPTIONS) as run,
+    ):
         for number in range(segment.first_batch, segment.first_batch + segment.num_batches):
             yield run.get_batch(number)
 
@@ -319,7 +324,7 @@ class _TemporaryRun:
 def _ipc_options(storage: Storage, path: str) -> pa.ipc.IpcWriteOptions:
     """Return the IPC options: compressed on remote storage, uncompressed on local disk."""
     local = storage.local_path(path) is not None
-    return pa.ipc.IpcWriteOptions(compression=None if local else "lz4")
+    return pa.ipc.IpcWriteOptions(compression=None if local else "lz4", use_threads=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ _MIN_READ_BYTES = 64 << 10
 _MAX_READ_BYTES = 1 << 20
 # For more spans of a row group than this, decoding it once is cheaper.
 _MAX_WINDOWS = 4
+# For fewer bytes than this, handing columns to threads takes longer than decoding them.
+_MIN_THREADED_BYTES = 4 << 20
 
 
 @contextmanager
@@ -175,7 +177,7 @@ class ParquetSource:
             return None
         batches, size, rows = [], 0, min(total, self._limits.most_rows(group, [column]))
         with reading(self._what):
-            for batch in self._iterate(self._open(self._remote, 0), rows, [group], [column]):
+            for batch in self._iterate(self._open(self._remote, 0), rows, [group], [column], False):
                 batches.append(batch.column(0).cast(pa.binary()))
                 size += batch.nbytes
                 if size > MAX_BATCH_BYTES:
@@ -296,25 +298,33 @@ class ParquetSource:
         piece_bytes = 0 if fits else max(_MIN_READ_BYTES, buffer_bytes // len(columns))
         file = self._open(self._remote and fits, min(piece_bytes, _MAX_READ_BYTES))
         rows = batch_rows or self._first_batch_rows(columns, groups, sizes, buffer_bytes)
+
+        def threads(window: Sequence[int]) -> bool:
+            # Dictionaries hide how many bytes there are to decode, the number of values does not.
+            values = sum(self._footer.row_group(g).num_rows for g in window) * len(columns)
+            size = max(sum(sizes[g] for g in window), values * _MIN_COLUMN_BYTES)
+            # Columns that are read in pieces wait for their pieces at the same time.
+            return len(columns) > 1 and (not fits or size >= _MIN_THREADED_BYTES)
+
         # Dictionaries make a file much smaller than its rows: the first row group is read by
         # itself, in small batches, and its size shows how large the others may be.
         first, rest = groups[:1], groups[1:]
         row_bytes = 1.0
         rows = min(rows, max_rows, _SAMPLE_ROWS, self._limits.most_rows(first[0], columns))
-        for batch in self._iterate(file, rows, first, columns):
+        for batch in self._iterate(file, rows, first, columns, threads(first)):
             row_bytes = max(row_bytes, batch.nbytes / max(1, batch.num_rows))
             yield batch
         sizes = {g: max(sizes[g], self._footer.row_group(g).num_rows * row_bytes) for g in rest}
         rows = batch_rows or min(max_rows, _batch_rows(buffer_bytes, row_bytes))
         for window in _windows(rest, sizes, window_bytes):
             most = min(self._limits.most_rows(group, columns) for group in window)
-            yield from self._iterate(file, min(rows, most), window, columns)
+            yield from self._iterate(file, min(rows, most), window, columns, threads(window))
 
     def _iterate(
-        self, file: pq.ParquetFile, batch_rows: int, groups: list[int], columns: list[str]
+        self, file: pq.ParquetFile, rows: int, groups: list[int], columns: list[str], threads: bool
     ) -> Iterator[pa.RecordBatch]:
         found = 0
-        for batch in file.iter_batches(batch_rows, row_groups=groups, columns=columns):
+        for batch in file.iter_batches(rows, groups, columns, use_threads=threads):
             found += batch.num_rows
             yield batch
         self._check_rows(found, groups, columns)

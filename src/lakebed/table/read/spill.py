@@ -36,7 +36,7 @@ def _write(file: BinaryIO, batches: Iterator[pa.RecordBatch]) -> bool:
     writer = None
     for batch in batches:
         if writer is None:
-            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
             writer = pa.ipc.new_stream(file, batch.schema, options=options)
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             writer.write_batch(batch.slice(start, _BATCH_ROWS))
@@ -48,5 +48,6 @@ def _write(file: BinaryIO, batches: Iterator[pa.RecordBatch]) -> bool:
 
 
 def _read(file: BinaryIO) -> Iterator[pa.RecordBatch]:
-    with pa.ipc.open_stream(file) as reader:
+    options = pa.ipc.IpcReadOptions(use_threads=False)
+    with pa.ipc.open_stream(file, options=options) as reader:
         yield from reader

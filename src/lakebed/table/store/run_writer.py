@@ -135,12 +135,15 @@ class RunWriter(NewRun):
             start += piece.num_rows
 
     def _flush(self) -> None:
+        while len(self._encoding) >= _ROW_GROUPS_AHEAD:
+            self._encoding.popleft().result()
+        self._encoding.append(self._encoder.submit(self._encode, self._next_group()))
+
+    def _next_group(self) -> list[pa.RecordBatch]:
         group, self._pending = self._pending, []
         self._pending_rows = self._pending_bytes = 0
         self._first_keys.append(_bytes(group[0].column(self._key)[0]))
-        while len(self._encoding) >= _ROW_GROUPS_AHEAD:
-            self._encoding.popleft().result()
-        self._encoding.append(self._encoder.submit(self._encode, group))
+        return group
 
     def _encode(self, group: list[pa.RecordBatch]) -> None:
         # Within a row group Parquet allows only one dictionary per column.
@@ -167,11 +170,12 @@ class RunWriter(NewRun):
         )
 
     def _end(self) -> None:
-        if self._pending:
-            self._flush()
         while self._encoding:
             self._encoding.popleft().result()
         self._encoder.shutdown()
+        if self._pending:
+            # The caller has nothing else to do meanwhile: a run of one row group needs no thread.
+            self._encode(self._next_group())
         if self._writer is None:
             self._writer = self._open([])
         self._writer.add_key_value_metadata(self._footer())
