@@ -201,7 +201,7 @@ class Binder:
         near = [at for at, field in enumerate(fields) if field.name.lower() == name.lower()]
         if len(near) != 1:
             raise SchemaError(
-                f"predicate {self._text[:200]!r}: {whole.kind} has no or several fields {name}"
+                f"predicate {self._text[:200]!r}: expected one field {name!r} in {whole.kind}, found {len(near)}"
             )
         return self.apply("field", [whole], fields[near[0]].type, near[0])
 
