@@ -250,9 +250,9 @@ WRONG = {
     "no end of items": (ARRAY, b"\x02\x00", "ends in a value"),
     "many items": (ARRAY, b"\xfe" + b"\xff" * 8 + b"\x01\x00", "does not fit the record"),
     "least count": (ARRAY, b"\xff" * 9 + b"\x01\x00\x00", "does not fit the record"),
-    "size of items": (ARRAY, b"\x01\x04\x00\x00", "another size"),
-    "size too large": (ARRAY, b"\x01\x08\x00\x00", "another size"),
-    "negative size": (ARRAY, b"\x01\x01\x00\x00", "another size"),
+    "size of items": (ARRAY, b"\x01\x04\x00\x00", "size differs from that of their block"),
+    "size too large": (ARRAY, b"\x01\x08\x00\x00", "size differs from that of their block"),
+    "negative size": (ARRAY, b"\x01\x01\x00\x00", "size differs from that of their block"),
     "inside": (INNER, b"\x00\x00\x02\x02\x04a", "c1.v.deep.element"),
 }  # fmt: skip
 
