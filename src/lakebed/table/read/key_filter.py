@@ -120,12 +120,20 @@ class KeyFilter:
         known = first_keys(file, self.column, what)
         if known is None:
             return None
+        firsts, last = known
+        wanted = self.keys or ()
         found: list[RowSpan] = []
-        for group in self._groups_between(*known):
-            keys = file.sorted_keys(self.column, group)
-            if keys is None:
+        for group in self._groups_between(firsts, last):
+            pages = file.key_pages(self.column, group)
+            low = bisect_left(wanted, firsts[group])
+            # A key may end one row group and start the next.
+            high = len(wanted)
+            if group + 1 < len(firsts):
+                high = bisect_right(wanted, firsts[group + 1])
+            spans = None if pages is None else spans_of(pages, wanted[low:high], group)
+            if spans is None:
                 return None
-            found += spans_of(keys, self.keys or (), group)
+            found += spans
         return found
 
     def row_groups(

@@ -18,8 +18,20 @@ from lakebed.format.files.page_window import PageWindow, encode_window
 from lakebed.format.files.parquet_statistics import ChunkStatistics, parse_statistics
 from lakebed.storage.block_file import BlockFile, map_block
 from lakebed.storage.storage import Storage
-from lakebed.table.read.page_limits import MAX_BATCH_BYTES, KnownPages, PageLimits
-from lakebed.table.read.sorted_keys import HeldColumns, RowSpan, check_ascending, cut_rows
+from lakebed.table.read.page_limits import (
+    MAX_BATCH_BYTES,
+    KnownPages,
+    PageLimits,
+    has_arrow_schema,
+)
+from lakebed.table.read.sorted_keys import (
+    HeldColumns,
+    KeyPages,
+    PageStarts,
+    RowSpan,
+    check_ascending,
+    cut_rows,
+)
 
 BUFFER_BYTES = 10 << 20
 """How many bytes of one run are held in memory by default."""
@@ -39,6 +51,8 @@ _MAX_READ_BYTES = 1 << 20
 _MAX_WINDOWS = 4
 # For fewer bytes than this, handing columns to threads takes longer than decoding them.
 _MIN_THREADED_BYTES = 4 << 20
+# How many bytes of keys are held while one file is searched, if the caller has no cache.
+_OWN_KEY_BYTES = 4 << 20
 
 
 @contextmanager
@@ -74,15 +88,29 @@ class ParquetFooter:
         """Return the number of row groups."""
         return int(self.metadata.num_row_groups)
 
-    def sorted_keys(self, column: str, group: int) -> pa.BinaryArray | None:
-        """Return the keys of a row group, which ascend, if they are in the cache."""
-        return None if self.columns is None else self.columns.get((self.what, column, group))
+    def key_pages(self, column: str, group: int) -> KeyPages | None:
+        """Return the keys of a row group as far as they are cached; None if none are."""
+        starts, columns = self.pages.starts.get((group, column)), self.columns
+        if starts is None or columns is None:
+            return None
+        what, rows = self.what, starts.rows
+        return KeyPages(starts, lambda page: columns.get((what, column, group, rows[page])))
 
 
 class ParquetSource:
     """An open Parquet file, or block, made by `open_parquet`."""
 
-    __slots__ = ("_files", "_footer", "_forget", "_input", "_limits", "_remote", "_what", "footer")
+    __slots__ = (
+        "_columns",
+        "_files",
+        "_footer",
+        "_forget",
+        "_input",
+        "_limits",
+        "_remote",
+        "_what",
+        "footer",
+    )
 
     def __init__(
         self,
@@ -102,6 +130,7 @@ class ParquetSource:
         self.footer = self._read_footer() if footer is None else footer
         self._footer = self.footer.metadata
         self._limits = PageLimits(what, source, self._footer, self.footer.pages, remote)
+        self._columns = self.footer.columns or HeldColumns(_OWN_KEY_BYTES)
 
     def _read_footer(self) -> ParquetFooter:
         with reading(self._what):
@@ -164,29 +193,46 @@ class ParquetSource:
                 if not self._fits(column, group) or holds(self._chunk(column, group))
             ]
 
-    def sorted_keys(self, column: str, group: int) -> pa.BinaryArray | None:
-        """Return the keys of a row group as bytes; None if there are too many to hold in memory.
+    def key_pages(self, column: str, group: int) -> KeyPages:
+        """Return the keys of a row group as bytes, page by page.
 
-        Raises CorruptError if they do not ascend: a search would miss keys.
+        Reading a page returns None if it is too large to be held in memory, and raises CorruptError
+        if its keys do not ascend: a search would miss keys.
         """
-        held = self.footer.sorted_keys(column, group)
-        if held is not None:
-            return held
-        total = self._footer.row_group(group).num_rows
-        if total > MAX_BATCH_ROWS:
-            return None
-        batches, size, rows = [], 0, min(total, self._limits.most_rows(group, [column]))
         with reading(self._what):
-            for batch in self._iterate(self._open(self._remote, 0), rows, [group], [column], False):
+            starts = self._limits.key_starts(group, column)
+        return KeyPages(starts, lambda page: self._key_page(column, group, starts, page))
+
+    def _key_page(
+        self, column: str, group: int, starts: PageStarts, page: int
+    ) -> pa.BinaryArray | None:
+        first, stop = starts.rows[page : page + 2]
+        place = (self.footer.what, column, group, first)
+        held = self._columns.get(place)
+        if held is not None or stop - first > MAX_BATCH_ROWS:
+            return held
+        batches, size = [], 0
+        with reading(self._what):
+            for batch in self._key_batches(column, group, first, stop):
                 batches.append(batch.column(0).cast(pa.binary()))
                 size += batch.nbytes
                 if size > MAX_BATCH_BYTES:
                     return None
         keys = pa.concat_arrays(batches)
         check_ascending(keys, self._what)
-        if self.footer.columns is not None:
-            self.footer.columns.put((self.footer.what, column, group), keys)
+        self._columns.put(place, keys)
         return keys
+
+    def _key_batches(
+        self, column: str, group: int, first: int, stop: int
+    ) -> Iterator[pa.RecordBatch]:
+        rows = min(stop - first, self._limits.most_rows(group, [column]))
+        window = self.page_window(group, [column], first)
+        if window is None:
+            file = self._open(self._remote, 0)
+            return self._iterate(file, rows, [group], [column], False)
+        batches = self._open_window(window).iter_batches(rows, columns=[column], use_threads=False)
+        return cut_rows(batches, [(first - window.first, stop - window.first)], self._what)
 
     def _fits(self, column: str, group: int) -> bool:
         most = min(MAX_BATCH_ROWS, self._limits.most_rows(group, [column]))
@@ -236,7 +282,7 @@ class ParquetSource:
         """Return the pages that hold a row; None if the row group must be read as a whole."""
         # A window lacks Arrow's own schema, which changes the types of columns. On remote storage,
         # one request for the row group is quicker than one for each page.
-        if self._remote or b"ARROW:schema" in (self._footer.metadata or {}):
+        if self._remote or has_arrow_schema(self._footer):
             return None
         return self._limits.window(group, columns, row)
 

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Protocol
@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError
 
-Place = tuple[str, str, int]
-"""A column chunk: file, column and row group."""
+Place = tuple[str, str, int, int]
+"""Part of a column chunk: file, column, row group and first row."""
 
 
 class HeldColumns:
-    """A cache of column chunks, up to `max_bytes`; the least recently used are evicted first."""
+    """A cache of parts of columns, up to `max_bytes`; the least recently used are evicted first."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -25,25 +25,83 @@ class HeldColumns:
         self._bytes = 0
         self._lock = Lock()
 
+    @property
+    def size_bytes(self) -> int:
+        """Return how many bytes the cache holds."""
+        return self._bytes
+
     def get(self, place: Place) -> pa.Array | None:
-        """Return the chunk at `place`; None if it is not held."""
+        """Return the part at `place`; None if it is not held."""
         with self._lock:
-            if place in self._held:
+            held = self._held.get(place)
+            if held is not None:
                 self._held.move_to_end(place)
-            return self._held.get(place)
+            return held
 
     def put(self, place: Place, column: pa.Array) -> None:
-        """Add a chunk, and evict others if the cache exceeds its limit."""
+        """Add a part, and evict others if the cache exceeds its limit."""
+        size = column.nbytes
         with self._lock:
             if place not in self._held:
                 self._held[place] = column
-                self._bytes += column.nbytes
+                self._bytes += size
             while self._bytes > self._max_bytes:
                 self._bytes -= self._held.popitem(last=False)[1].nbytes
 
 
+@dataclass(frozen=True, slots=True)
+class PageStarts:
+    """The pages of a row group's key column: their first rows, ending with the number of rows.
+
+    `lows` are their smallest keys according to their headers, empty for a single page.
+    """
+
+    rows: tuple[int, ...]
+    lows: tuple[bytes, ...] = ()
+
+    def holding(self, key: bytes) -> int:
+        """Return the page that holds the first key not below `key`, or the one before it."""
+        return max(0, bisect_left(self.lows, key) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPages:
+    """The ascending keys of a row group, page by page, as bytes.
+
+    `read` returns the keys of a page, or None if they are not available.
+    """
+
+    starts: PageStarts
+    read: Callable[[int], pa.BinaryArray | None]
+
+    def first_row(self, key: bytes, page: int, *, after: bool = False) -> tuple[int, int] | None:
+        """Return the first row whose key is not below `key`, and the page that was read last.
+
+        With `after`, the key must be above `key`. Returns None if a page is not available. The
+        search begins at `page`, and reads neighbouring pages until keys on both sides confirm the
+        result: statistics in page headers are not protected by a checksum.
+        """
+        low, high = 0, len(self.starts.rows) - 1
+        while low < high:
+            page = min(max(page, low), high - 1)
+            keys = self.read(page)
+            if keys is None:
+                return None
+            first, last = keys[0].as_py(), keys[-1].as_py()
+            if last < key or (after and last == key):
+                low = page = page + 1
+            elif first > key or (first == key and not after):
+                high = page
+                page -= 1
+            else:
+                find = bisect_right if after else bisect_left
+                row = find(range(len(keys)), key, key=lambda at: keys[at].as_py())
+                return self.starts.rows[page] + row, page
+        return self.starts.rows[low], min(low, len(self.starts.rows) - 2)
+
+
 class KeyColumn(Protocol):
-    """A file whose key column can be searched: an open file, or a footer with cached key chunks."""
+    """A file whose key column can be searched: an open file, or a footer with cached key pages."""
 
     @property
     def key_values(self) -> Mapping[str, str]:
@@ -57,8 +115,8 @@ class KeyColumn(Protocol):
     def num_row_groups(self) -> int:
         """Return the number of row groups."""
 
-    def sorted_keys(self, column: str, group: int) -> pa.BinaryArray | None:
-        """Return the ascending keys of a row group as bytes; None if they are not available."""
+    def key_pages(self, column: str, group: int) -> KeyPages | None:
+        """Return the ascending keys of a row group; None if they cannot be searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +128,67 @@ class RowSpan:
     stop: int
 
 
-def spans_of(keys: pa.BinaryArray, wanted: Collection[bytes], group: int) -> Iterator[RowSpan]:
-    """Yield the rows of a row group that hold one of `wanted`, which ascend as `keys` do."""
-    rows = range(len(keys))
+def spans_of(pages: KeyPages, wanted: Collection[bytes], group: int) -> list[RowSpan] | None:
+    """Return the rows of a row group that hold one of `wanted`, in the order of `wanted`.
+
+    Returns None if a page of keys is not available.
+    """
+    found: list[RowSpan] = []
+    if not pages.starts.rows[-1]:
+        return found
     for key in wanted:
-        start = bisect_left(rows, key, key=lambda row: keys[row].as_py())
-        if start < len(keys) and keys[start].as_py() == key:
-            stop = bisect_right(rows, key, lo=start, key=lambda row: keys[row].as_py())
-            yield RowSpan(group, start, stop)
+        first = pages.first_row(key, pages.starts.holding(key))
+        if first is None:
+            return None
+        start, page = first
+        keys = pages.read(page)
+        if keys is None:
+            return None
+        at = start - pages.starts.rows[page]
+        if at == len(keys) or keys[at].as_py() != key:
+            continue
+        if at + 1 < len(keys) and keys[at + 1].as_py() != key:
+            found.append(RowSpan(group, start, start + 1))
+            continue
+        after = pages.first_row(key, page, after=True)
+        if after is None:
+            return None
+        found.append(RowSpan(group, start, after[0]))
+    return found
+
+
+def range_of(pages: KeyPages, low: bytes, end: bytes | None, group: int) -> RowSpan | None:
+    """Return the rows of a row group from the key `low` to before `end`, which may be none.
+
+    Returns None if a page of keys is not available.
+    """
+    if not pages.starts.rows[-1]:
+        return RowSpan(group, 0, 0)
+    first = pages.first_row(low, pages.starts.holding(low))
+    if first is None:
+        return None
+    if end is None:
+        return RowSpan(group, first[0], pages.starts.rows[-1])
+    stop = pages.first_row(end, pages.starts.holding(end))
+    return None if stop is None else RowSpan(group, first[0], stop[0])
+
+
+def keys_of(file: KeyColumn, column: str, spans: Sequence[RowSpan]) -> pa.BinaryArray | None:
+    """Return the keys of `spans`; None if a page of keys is not available."""
+    found: list[pa.Array] = [pa.array([], pa.binary())]
+    for span in spans:
+        pages = file.key_pages(column, span.group)
+        at = span.start
+        while at < span.stop:
+            page = 0 if pages is None else bisect_right(pages.starts.rows, at) - 1
+            keys = None if pages is None else pages.read(page)
+            if pages is None or keys is None:
+                return None
+            first = pages.starts.rows[page]
+            piece = keys.slice(at - first, span.stop - at)
+            found.append(piece)
+            at += len(piece)
+    return pa.concat_arrays(found)
 
 
 def check_ascending(keys: pa.Array | pa.ChunkedArray, what: str) -> None:
