@@ -48,17 +48,19 @@ def find_rows(storage: Storage, sources: Sequence[RunSource], needs: Needs) -> F
 
 
 def place_rows(
-    sources: Sequence[RunSource], needs: Needs, rule: MergeRule, found: Found
+    storage: Storage, sources: Sequence[RunSource], needs: Needs, rule: MergeRule, found: Found
 ) -> Needs | None:
     """Return what a merge of places needs of each run; None if whole rows must be merged.
 
     That is the case if a row's columns may come from several versions, if a merger needs all
-    columns, or if nothing is saved.
+    columns, or if nothing is saved: on remote storage a second request takes longer.
     """
     if rule.merger is not None or rule.fill is not None or any(of.partial for of in sources):
         return None
     data = [source for source in sources if source.kind is RunKind.DATA]
-    if len(sources) < 2 or not all(source.name in found for source in data):
+    if len(sources) < 2 or storage.local_path(sources[0].path) is None:
+        return None
+    if not all(source.name in found for source in data):
         return None
     narrow = replace(needs, fields=())
     if len(needs.all_fields) - len(narrow.all_fields) < _MIN_LATE_COLUMNS:

@@ -256,7 +256,7 @@ def _merged_rows(
         )
     needs = replace(needs, found=found)
     held = [source for source in sources if found.get(source.name) != ()]
-    placed = None if keep_deletes else place_rows(held, needs, rule, found)
+    placed = None if keep_deletes else place_rows(storage, held, needs, rule, found)
     merged = _merged_runs(
         storage, slice_, held, placed or needs, rule, spills, keep_deletes=keep_deletes
     )

@@ -96,6 +96,11 @@ class ParquetFooter:
         what, rows = self.what, starts.rows
         return KeyPages(starts, lambda page: columns.get((what, column, group, rows[page])))
 
+    def column_page(self, column: str, group: int, first: int, stop: int) -> pa.Array | None:
+        """Return the values of one page of a column, if they are in the cache."""
+        del stop
+        return None if self.columns is None else self.columns.get((self.what, column, group, first))
+
 
 class ParquetSource:
     """An open Parquet file, or block, made by `open_parquet`."""
@@ -209,30 +214,56 @@ class ParquetSource:
         first, stop = starts.rows[page : page + 2]
         place = (self.footer.what, column, group, first)
         held = self._columns.get(place)
-        if held is not None or stop - first > MAX_BATCH_ROWS:
+        if held is not None:
             return held
-        batches, size = [], 0
+        values = self._page(column, group, first, stop)
+        if values is None:
+            return None
         with reading(self._what):
-            for batch in self._key_batches(column, group, first, stop):
-                batches.append(batch.column(0).cast(pa.binary()))
-                size += batch.nbytes
-                if size > MAX_BATCH_BYTES:
-                    return None
-        keys = pa.concat_arrays(batches)
+            keys = values.cast(pa.binary())
         check_ascending(keys, self._what)
         self._columns.put(place, keys)
         return keys
 
-    def _key_batches(
-        self, column: str, group: int, first: int, stop: int
-    ) -> Iterator[pa.RecordBatch]:
-        rows = min(stop - first, self._limits.most_rows(group, [column]))
-        window = self.page_window(group, [column], first)
-        if window is None:
-            file = self._open(self._remote, 0)
-            return self._iterate(file, rows, [group], [column], False)
-        batches = self._open_window(window).iter_batches(rows, columns=[column], use_threads=False)
-        return cut_rows(batches, [(first - window.first, stop - window.first)], self._what)
+    def column_page(self, column: str, group: int, first: int, stop: int) -> pa.Array | None:
+        """Return the values of one page of a column, which is cached; None if there is no such page.
+
+        The cache keeps keys under the name of the key column, as bytes: it is not read here.
+        """
+        place = (self.footer.what, column, group, first)
+        held = self._columns.get(place)
+        if held is None:
+            held = self._page(column, group, first, stop)
+            if held is not None:
+                self._columns.put(place, held)
+        return held
+
+    def _page(self, column: str, group: int, first: int, stop: int) -> pa.Array | None:
+        """Return the values in a page, or a row group; None if it is not one, or is too large."""
+        if stop - first > MAX_BATCH_ROWS:
+            return None
+        arrays, size = [], 0
+        with reading(self._what):
+            rows = min(stop - first, self._limits.most_rows(group, [column]))
+            window = self.page_window(group, [column], first)
+            if window is not None:
+                if (window.first, window.stop) != (first, stop):
+                    return None
+                batches = cut_rows(
+                    self._open_window(window).iter_batches(rows, use_threads=False),
+                    [(0, stop - first)],
+                    self._what,
+                )
+            elif (first, stop) == (0, self.count_rows([group])):
+                batches = self._iterate(self._open(self._remote, 0), rows, [group], [column], False)
+            else:
+                return None
+            for batch in batches:
+                arrays.append(batch.column(0))
+                size += batch.nbytes
+                if size > MAX_BATCH_BYTES:
+                    return None
+            return pa.concat_arrays(arrays)
 
     def _fits(self, column: str, group: int) -> bool:
         most = min(MAX_BATCH_ROWS, self._limits.most_rows(group, [column]))

@@ -4,7 +4,7 @@ Rows of a log that are marked as deleted become deletes here. A run that is not 
 within a memory budget.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
@@ -28,6 +28,7 @@ from lakebed.table.read.parquet_source import (
     BUFFER_BYTES,
     MAX_BATCH_ROWS,
     READ_ROWS,
+    ParquetFooter,
     ParquetSource,
     open_parquet,
     reading,
@@ -35,11 +36,12 @@ from lakebed.table.read.parquet_source import (
 from lakebed.table.read.projection import find_columns, shape
 from lakebed.table.read.run_source import RunKind, RunSource
 from lakebed.table.read.sort_run import SORT_BYTES, sort_batches
-from lakebed.table.read.sorted_keys import RowSpan, check_ascending, keys_of
+from lakebed.table.read.sorted_keys import RowSpan, check_ascending, held_rows
 
 MAX_DELETE_BYTES = 512 << 20
 """The size of the largest delete block that is read: such a block is decoded in one piece."""
 
+_HasSchema = ParquetSource | ParquetFooter | AvroSource
 _FEW_ROWS = 2_048
 _OPERATION = "_hoodie_operation"
 _DELETE_OPERATIONS = ("D", "-U")
@@ -183,7 +185,8 @@ def read_run(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.R
     else:
         batches = _read_delete_block(storage, source, needs)
     for batch in batches:
-        if needs.key_filter is None:
+        # Rows with places are exactly those that were found.
+        if needs.key_filter is None or (needs.places is not None and source.name in needs.places):
             kept = batch
         else:
             kept = batch.filter(needs.key_filter.mask(batch.column(needs.key.name)))
@@ -202,33 +205,52 @@ def _is_known_to_lack(source: RunSource, needs: Needs) -> bool:
 
 
 def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.RecordBatch]:
+    footer = source.footer
+    if needs.places is not None and footer is not None:
+        held = _held_rows(footer, source, needs)
+        if held is not None:
+            yield from _shaped([held], footer, source, needs)
+            return
     with open_data(storage, source) as file:
-        target = pa.schema(data_fields(file, source, needs))
-        markers = _markers(file, source, needs)
         columns = data_columns(file, source, needs)
-        place = None if needs.places is None else needs.places[source.name]
-        for batch in _read_batches(file, columns, source, needs):
-            with reading(source.name):
-                rows = shape(batch, target)
-                if needs.virtual_key is not None:
-                    rows = needs.virtual_key.put(rows, batch)
-                check_keys(rows, source.name, needs.key.name)
-                if markers:
-                    rows = rows.append_column(FLAGS, _deleted_flags(batch, markers, needs))
-                    if needs.commit_times and needs.virtual_key is not None:
-                        # Without meta columns only the run shows when a row was deleted.
-                        at = rows.schema.get_field_index(COMMIT_TIME)
-                        rows = rows.set_column(at, _COMMIT_TIME_FIELD, _repeated(source, rows))
-                if place is not None:
-                    numbers = np.arange(place, place + rows.num_rows)
-                    rows = rows.append_column(_PLACE_FIELD, int64_array(numbers))
-                    place += rows.num_rows
-            yield rows
+        yield from _shaped(_read_batches(file, columns, source, needs), file, source, needs)
 
 
-def data_fields(
-    file: ParquetSource | AvroSource, source: RunSource, needs: Needs
-) -> list[pa.Field]:
+def _held_rows(
+    file: ParquetFooter | ParquetSource, source: RunSource, needs: Needs
+) -> pa.RecordBatch | None:
+    """Return the rows that were found, from cached pages; None if these do not have them."""
+    columns = data_columns(file, source, needs)
+    return held_rows(file, columns, needs.key.name, (needs.found or {})[source.name])
+
+
+def _shaped(
+    batches: Iterable[pa.RecordBatch], file: _HasSchema, source: RunSource, needs: Needs
+) -> Iterator[pa.RecordBatch]:
+    """Yield the columns that a merge needs of a data run, with the flags of its rows."""
+    target = pa.schema(data_fields(file, source, needs))
+    markers = _markers(file, source, needs)
+    place = None if needs.places is None else needs.places[source.name]
+    for batch in batches:
+        with reading(source.name):
+            rows = shape(batch, target)
+            if needs.virtual_key is not None:
+                rows = needs.virtual_key.put(rows, batch)
+            check_keys(rows, source.name, needs.key.name)
+            if markers:
+                rows = rows.append_column(FLAGS, _deleted_flags(batch, markers, needs))
+                if needs.commit_times and needs.virtual_key is not None:
+                    # Without meta columns only the run shows when a row was deleted.
+                    at = rows.schema.get_field_index(COMMIT_TIME)
+                    rows = rows.set_column(at, _COMMIT_TIME_FIELD, _repeated(source, rows))
+            if place is not None:
+                numbers = np.arange(place, place + rows.num_rows)
+                rows = rows.append_column(_PLACE_FIELD, int64_array(numbers))
+                place += rows.num_rows
+        yield rows
+
+
+def data_fields(file: _HasSchema, source: RunSource, needs: Needs) -> list[pa.Field]:
     """Return the fields that a data run contributes to a merge."""
     fields = [field for field in needs.all_fields if field.name != PLACE]
     if not source.partial:
@@ -242,7 +264,7 @@ def data_fields(
     ]
 
 
-def data_columns(file: ParquetSource | AvroSource, source: RunSource, needs: Needs) -> list[str]:
+def data_columns(file: _HasSchema, source: RunSource, needs: Needs) -> list[str]:
     """Return the columns of the file that a merge reads from a data run."""
     spelled = () if needs.virtual_key is None else needs.virtual_key.fields
     found = find_columns(file.schema, data_fields(file, source, needs))
@@ -273,8 +295,8 @@ def _read_batches(
     if spans is None and keys is not None and needs.virtual_key is None and columns != [key]:
         spans = keys.spans(file, source.name)
     if spans is not None:
-        known = None if needs.places is None else keys_of(file, key, spans)
-        yield from _read_spans(file, columns, spans, key, known)
+        held = None if needs.places is None else held_rows(file, columns, key, spans)
+        yield from file.read_spans(columns, spans) if held is None else [held]
         return
     groups = run_row_groups(file, source, needs, alone=columns == [key])
     if keys is None or not keys.is_few or not source.ordered or key not in columns:
@@ -291,28 +313,7 @@ def _read_batches(
             return
 
 
-def _read_spans(
-    file: ParquetSource,
-    columns: list[str],
-    spans: Sequence[RowSpan],
-    key: str,
-    keys: pa.BinaryArray | None,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `spans`, without reading their `keys` again if these are known."""
-    if keys is None:
-        yield from file.read_spans(columns, spans)
-        return
-    others = [column for column in columns if column != key]
-    if not others:
-        yield pa.RecordBatch.from_arrays([keys], [key])
-        return
-    at = 0
-    for batch in file.read_spans(others, spans):
-        yield batch.append_column(key, keys.slice(at, batch.num_rows))
-        at += batch.num_rows
-
-
-def _markers(file: ParquetSource | AvroSource, source: RunSource, needs: Needs) -> list[str]:
+def _markers(file: _HasSchema, source: RunSource, needs: Needs) -> list[str]:
     """Return the columns of a log that can mark a row as deleted."""
     if source.is_base:
         return []  # Hudi never treats a row of a base file as a delete, whatever its columns

@@ -118,6 +118,9 @@ class KeyColumn(Protocol):
     def key_pages(self, column: str, group: int) -> KeyPages | None:
         """Return the ascending keys of a row group; None if they cannot be searched."""
 
+    def column_page(self, column: str, group: int, first: int, stop: int) -> pa.Array | None:
+        """Return the values of one page of another column; None if they are not available."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowSpan:
@@ -173,22 +176,37 @@ def range_of(pages: KeyPages, low: bytes, end: bytes | None, group: int) -> RowS
     return None if stop is None else RowSpan(group, first[0], stop[0])
 
 
-def keys_of(file: KeyColumn, column: str, spans: Sequence[RowSpan]) -> pa.BinaryArray | None:
-    """Return the keys of `spans`; None if a page of keys is not available."""
-    found: list[pa.Array] = [pa.array([], pa.binary())]
+def held_rows(
+    file: KeyColumn, columns: Sequence[str], key: str, spans: Sequence[RowSpan]
+) -> pa.RecordBatch | None:
+    """Return rows from pages that are cached or, of an open file, are now added to the cache.
+
+    The values of the column `key` are bytes. Returns None if a page is not available: the columns
+    of a file may have different pages.
+    """
+    pieces: list[list[pa.Array]] = [[] for _ in columns]
     for span in spans:
-        pages = file.key_pages(column, span.group)
+        pages = file.key_pages(key, span.group)
+        if pages is None:
+            return None
         at = span.start
         while at < span.stop:
-            page = 0 if pages is None else bisect_right(pages.starts.rows, at) - 1
-            keys = None if pages is None else pages.read(page)
-            if pages is None or keys is None:
-                return None
-            first = pages.starts.rows[page]
-            piece = keys.slice(at - first, span.stop - at)
-            found.append(piece)
-            at += len(piece)
-    return pa.concat_arrays(found)
+            page = bisect_right(pages.starts.rows, at) - 1
+            first, stop = pages.starts.rows[page : page + 2]
+            for column, found in zip(columns, pieces, strict=True):
+                values = (
+                    pages.read(page)
+                    if column == key
+                    else file.column_page(column, span.group, first, stop)
+                )
+                if values is None:
+                    return None
+                found.append(values.slice(at - first, span.stop - at))
+            at = stop
+    if not spans:
+        return None
+    arrays = [of[0] if len(of) == 1 else pa.concat_arrays(of) for of in pieces]
+    return pa.RecordBatch.from_arrays(arrays, list(columns))
 
 
 def check_ascending(keys: pa.Array | pa.ChunkedArray, what: str) -> None:
