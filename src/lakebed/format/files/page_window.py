@@ -119,10 +119,9 @@ def _chunk(column: WindowColumn, rows: int, at: int) -> bytes:
     else:
         size = _varint(dictionary.length + column.page.length)
         first, last = _varint(at + dictionary.length), _TWO_ON + place
-    return b"".join(
-        (_TWO_ON, place, _STRUCT_NEXT, start, _NEXT, _varint(rows), _NEXT, size, _NEXT, size)
-        + (_TWO_ON, first, last, _ENDS)
-    )
+    sizes = _NEXT + size + _NEXT + size
+    told = start + _NEXT + _varint(rows) + sizes + _TWO_ON + first + last
+    return _TWO_ON + place + _STRUCT_NEXT + told + _ENDS
 
 
 # A field of type i64 whose number is one or two above the field before it, a struct likewise, and

@@ -27,11 +27,13 @@ from lakebed.format.files.parquet_statistics import ChunkStatistics
 from lakebed.format.index.ordered_bytes import after_prefix
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.table.read.parquet_source import ParquetSource
-from lakebed.table.read.sorted_keys import KeyColumn, RowSpan, spans_of
+from lakebed.table.read.sorted_keys import KeyColumn, RowSpan, range_of, spans_of
 
 # With fewer columns, reading the keys first and the other columns later saves nothing.
 _MIN_COLUMNS_TO_LOOK = 8
 _MAX_FEW = 32
+# A range that extends over more row groups has so many rows that searching for its ends is useless.
+_GROUPS_PER_RANGE = 3
 
 Key = str | bytes
 Range = tuple[bytes, bytes | None]
@@ -134,6 +136,33 @@ class KeyFilter:
             if spans is None:
                 return None
             found += spans
+        return found
+
+    def rows_in_ranges(self, file: KeyColumn, what: str) -> list[RowSpan] | None:
+        """Return the rows of a sorted file in one of the filter's ranges, in file order.
+
+        Returns None if they cannot be found by the key column alone, or are many.
+        """
+        known = first_keys(file, self.column, what)
+        if known is None or len(self.ranges) > _MAX_FEW:
+            return None
+        groups = self._groups_between(*known)
+        if len(groups) > _GROUPS_PER_RANGE * len(self.ranges):
+            return None
+        found: list[RowSpan] = []
+        for group in groups:
+            pages = file.key_pages(self.column, group)
+            if pages is None:
+                return None
+            done = 0
+            for low, end in self.ranges:
+                span = range_of(pages, low, end, group)
+                if span is None:
+                    return None
+                # One range may contain the next.
+                if span.stop > max(span.start, done):
+                    found.append(RowSpan(group, max(span.start, done), span.stop))
+                    done = span.stop
         return found
 
     def row_groups(
