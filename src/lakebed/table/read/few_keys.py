@@ -21,6 +21,8 @@ from lakebed.table.read.sorted_keys import RowSpan
 
 # With fewer columns besides key and ordering, decoding them later saves nothing.
 _MIN_LATE_COLUMNS = 4
+# A base file may repeat a key any number of times; more rows are read as a stream.
+_MAX_ROWS = 1_024
 
 Found = Mapping[str, tuple[RowSpan, ...]]
 """The rows that hold a requested key, by the name of the run."""
@@ -70,7 +72,7 @@ def place_rows(
     for source in data:
         places[source.name] = rows
         rows += sum(span.stop - span.start for span in found[source.name])
-    return replace(narrow, places=places)
+    return replace(narrow, places=places) if rows <= _MAX_ROWS else None
 
 
 def read_places(

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from lakebed.format.files.footer_layout import FooterLayout, parse_layout, read_footer_bytes
 from lakebed.format.files.page_window import PageWindow, find_window
 from lakebed.format.files.parquet_pages import ChunkPages, ColumnChunk, find_chunks, measure_pages
-from lakebed.table.read.sorted_keys import PageStarts
+from lakebed.table.read.sorted_keys import FirstKeys, PageStarts
 
 MAX_BATCH_BYTES = 64 << 20
 """The most memory that the long values of a batch may take."""
@@ -38,6 +38,7 @@ class KnownPages:
     pages: dict[tuple[int, str], ChunkPages] = field(default_factory=dict)
     row_bytes: dict[tuple[int, str], float] = field(default_factory=dict)
     starts: dict[tuple[int, str], PageStarts] = field(default_factory=dict)
+    first_keys: dict[str, FirstKeys | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from lakebed.table.read.page_limits import (
     has_arrow_schema,
 )
 from lakebed.table.read.sorted_keys import (
+    FirstKeys,
     HeldColumns,
     KeyPages,
     PageStarts,
@@ -87,6 +88,11 @@ class ParquetFooter:
     def num_row_groups(self) -> int:
         """Return the number of row groups."""
         return int(self.metadata.num_row_groups)
+
+    @property
+    def first_keys(self) -> dict[str, FirstKeys | None]:
+        """Return what is known of the first keys of row groups, by column."""
+        return self.pages.first_keys
 
     def key_pages(self, column: str, group: int) -> KeyPages | None:
         """Return the keys of a row group as far as they are cached; None if none are."""
@@ -198,6 +204,11 @@ class ParquetSource:
                 if not self._fits(column, group) or holds(self._chunk(column, group))
             ]
 
+    @property
+    def first_keys(self) -> dict[str, FirstKeys | None]:
+        """Return what is known of the first keys of row groups, by column."""
+        return self.footer.pages.first_keys
+
     def key_pages(self, column: str, group: int) -> KeyPages:
         """Return the keys of a row group as bytes, page by page.
 
@@ -226,9 +237,9 @@ class ParquetSource:
         return keys
 
     def column_page(self, column: str, group: int, first: int, stop: int) -> pa.Array | None:
-        """Return the values of one page of a column, which is cached; None if there is no such page.
+        """Return the values of one page of a column other than the key, and cache them.
 
-        The cache keeps keys under the name of the key column, as bytes: it is not read here.
+        Returns None if the column has no such page.
         """
         place = (self.footer.what, column, group, first)
         held = self._columns.get(place)

@@ -12,6 +12,9 @@ import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError
 
+FirstKeys = tuple[list[bytes], bytes | None]
+"""The first key of each row group, and the last key of the file, if it is recorded."""
+
 Place = tuple[str, str, int, int]
 """Part of a column chunk: file, column, row group and first row."""
 
@@ -114,6 +117,10 @@ class KeyColumn(Protocol):
     @property
     def num_row_groups(self) -> int:
         """Return the number of row groups."""
+
+    @property
+    def first_keys(self) -> dict[str, FirstKeys | None]:
+        """Return what is known of the first keys of row groups, by column; callers add to it."""
 
     def key_pages(self, column: str, group: int) -> KeyPages | None:
         """Return the ascending keys of a row group; None if they cannot be searched."""
