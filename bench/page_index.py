@@ -34,8 +34,9 @@ from lakebed.format.files.thrift import CompactReader
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.storage.local import LocalStorage
 from lakebed.table.read.key_filter import KeyFilter
-from lakebed.table.read.parquet_source import ParquetFooter, ParquetSource
-from lakebed.table.read.sorted_keys import HeldColumns
+from lakebed.table.read.pages.paged_file import ParquetFooter
+from lakebed.table.read.pages.sorted_keys import HeldColumns
+from lakebed.table.read.parquet_source import ParquetSource
 from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
 
 GROUPS = (4_096, 16_384, 65_536)

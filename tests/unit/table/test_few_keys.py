@@ -15,8 +15,8 @@ from lakebed.errors import CorruptError
 from lakebed.index.secondary import open_index
 from lakebed.index.secondary.entries import EntryCache
 from lakebed.storage.local import LocalStorage
+from lakebed.table.read.pages.sorted_keys import HeldColumns, KeyPages, PageStarts, spans_of
 from lakebed.table.read.parquet_source import open_parquet
-from lakebed.table.read.sorted_keys import HeldColumns, KeyPages, PageStarts, spans_of
 from lakebed.table.read.source_cache import SourceCache
 
 SCHEMA = "id BIGINT, ts BIGINT, a BIGINT, b STRING, c DOUBLE, d STRING, e BIGINT, f STRING"

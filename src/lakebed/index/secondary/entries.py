@@ -19,8 +19,9 @@ from lakebed.index.secondary.definition import column_values
 from lakebed.index.secondary.manifest import RunFile
 from lakebed.storage.storage import Storage
 from lakebed.table.read.key_filter import KeyFilter, Range, first_keys
-from lakebed.table.read.parquet_source import ParquetFooter, ParquetSource, open_parquet
-from lakebed.table.read.sorted_keys import HeldColumns
+from lakebed.table.read.pages.paged_file import ParquetFooter
+from lakebed.table.read.pages.sorted_keys import HeldColumns
+from lakebed.table.read.parquet_source import ParquetSource, open_parquet
 from lakebed.table.store.run_writer import RunSizes, RunWriter
 
 

@@ -15,9 +15,9 @@ from lakebed.errors import CorruptError
 from lakebed.merge.arrays import Ints, int64_array, to_numpy
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
+from lakebed.table.read.pages.sorted_keys import RowSpan
 from lakebed.table.read.run_reader import PLACE, Needs, open_source, read_run
 from lakebed.table.read.run_source import RunKind, RunSource
-from lakebed.table.read.sorted_keys import RowSpan
 
 # With fewer columns besides key and ordering, decoding them later saves nothing.
 _MIN_LATE_COLUMNS = 4

@@ -26,18 +26,13 @@ from lakebed.table.read.conform import check_nulls
 from lakebed.table.read.few_keys import find_rows, place_rows, places_of, read_places
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources
-from lakebed.table.read.parquet_source import (
-    READ_ROWS,
-    ParquetFooter,
-    ParquetSource,
-    open_parquet,
-    reading,
-)
+from lakebed.table.read.pages.paged_file import ParquetFooter, reading
+from lakebed.table.read.pages.sorted_keys import check_ascending
+from lakebed.table.read.parquet_source import READ_ROWS, ParquetSource, open_parquet
 from lakebed.table.read.projection import find_columns, project, shape, with_columns
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.run_reader import KEY_FIELD, Needs, VirtualKey, check_keys, open_runs
 from lakebed.table.read.run_source import RunSource
-from lakebed.table.read.sorted_keys import check_ascending
 from lakebed.table.read.spill import Spills
 from lakebed.table.view import TableView
 

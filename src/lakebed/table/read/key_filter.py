@@ -26,8 +26,8 @@ from lakebed.format.files.footer import (
 from lakebed.format.files.parquet_statistics import ChunkStatistics
 from lakebed.format.index.ordered_bytes import after_prefix
 from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.table.read.pages.sorted_keys import FirstKeys, KeyColumn, RowSpan, range_of, spans_of
 from lakebed.table.read.parquet_source import ParquetSource
-from lakebed.table.read.sorted_keys import FirstKeys, KeyColumn, RowSpan, range_of, spans_of
 
 # With fewer columns, reading the keys first and the other columns later saves nothing.
 _MIN_COLUMNS_TO_LOOK = 8

@@ -24,19 +24,12 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config.schema import find_field
 from lakebed.table.read.avro_source import AvroSource, open_avro
 from lakebed.table.read.key_filter import KeyFilter
-from lakebed.table.read.parquet_source import (
-    BUFFER_BYTES,
-    MAX_BATCH_ROWS,
-    READ_ROWS,
-    ParquetFooter,
-    ParquetSource,
-    open_parquet,
-    reading,
-)
+from lakebed.table.read.pages.paged_file import MAX_BATCH_ROWS, ParquetFooter, reading
+from lakebed.table.read.pages.sorted_keys import RowSpan, check_ascending, held_rows
+from lakebed.table.read.parquet_source import BUFFER_BYTES, READ_ROWS, ParquetSource, open_parquet
 from lakebed.table.read.projection import find_columns, shape
 from lakebed.table.read.run_source import RunKind, RunSource
 from lakebed.table.read.sort_run import SORT_BYTES, sort_batches
-from lakebed.table.read.sorted_keys import RowSpan, check_ascending, held_rows
 
 MAX_DELETE_BYTES = 512 << 20
 """The size of the largest delete block that is read: such a block is decoded in one piece."""

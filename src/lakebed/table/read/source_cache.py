@@ -7,8 +7,8 @@ from threading import Lock
 from typing import TypeVar, cast
 
 from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.pages.sorted_keys import HeldColumns
 from lakebed.table.read.run_source import RunSource
-from lakebed.table.read.sorted_keys import HeldColumns
 
 T = TypeVar("T")
 

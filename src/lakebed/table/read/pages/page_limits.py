@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from lakebed.format.files.footer_layout import FooterLayout, parse_layout, read_footer_bytes
 from lakebed.format.files.page_window import PageWindow, find_window
 from lakebed.format.files.parquet_pages import ChunkPages, ColumnChunk, find_chunks, measure_pages
-from lakebed.table.read.sorted_keys import FirstKeys, PageStarts
+from lakebed.table.read.pages.sorted_keys import FirstKeys, PageStarts
 
 MAX_BATCH_BYTES = 64 << 20
 """The most memory that the long values of a batch may take."""
