@@ -164,13 +164,17 @@ class OpenIndex:
 
 
 def open_indexes(snapshot: Snapshot) -> list[OpenIndex | UnusableIndex]:
-    """Return the secondary indexes of a table, sorted by name; does no I/O if there are none."""
+    """Return the secondary indexes of a table, sorted by name; does no I/O if there are none.
+
+    They share one cache, so that its limit applies to all of them.
+    """
     properties = snapshot.config.properties
+    cache = EntryCache()
     found: list[OpenIndex | UnusableIndex] = []
     for name in index_names(properties):
         try:
             definition = IndexDefinition.parse(name, properties[property_name(name)])
-            found.append(open_index(snapshot, definition))
+            found.append(open_index(snapshot, definition, cache))
         except CorruptError as error:
             warnings.warn(str(error), DamageWarning, stacklevel=3)
             unknown = IndexDefinition(name, (), (), "")
@@ -178,7 +182,9 @@ def open_indexes(snapshot: Snapshot) -> list[OpenIndex | UnusableIndex]:
     return found
 
 
-def open_index(snapshot: Snapshot, definition: IndexDefinition) -> OpenIndex | UnusableIndex:
+def open_index(
+    snapshot: Snapshot, definition: IndexDefinition, cache: EntryCache | None = None
+) -> OpenIndex | UnusableIndex:
     """Return one index of a table at a snapshot."""
     if snapshot.timeline.until is not None:
         return UnusableIndex(definition, "it covers only the latest state of the table")
@@ -193,7 +199,7 @@ def open_index(snapshot: Snapshot, definition: IndexDefinition) -> OpenIndex | U
     found = current_manifest(snapshot, definition)
     if isinstance(found, str):
         return UnusableIndex(definition, found)
-    return OpenIndex(definition, kinds, found, snapshot)
+    return OpenIndex(definition, kinds, found, snapshot, cache or EntryCache())
 
 
 def current_manifest(snapshot: Snapshot, definition: IndexDefinition) -> Manifest | str:

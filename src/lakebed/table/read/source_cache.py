@@ -15,8 +15,8 @@ T = TypeVar("T")
 MAX_BYTES = 64 << 20
 """The memory limit for footers; a second limit of the same size applies to keys."""
 
-# The approximate memory of a parsed footer per byte.
-_PARSED_RATIO = 4
+# The approximate memory of a parsed footer per byte, with the places of its pages.
+_PARSED_RATIO = 8
 
 
 class SourceCache:
