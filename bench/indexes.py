@@ -13,15 +13,9 @@ import sys
 import tempfile
 
 from ledger import write_ledger, write_updates
+from lookup_tables import LOAD_HEADER, SEED, both, load_rows
 from report import kib, table
 from run import HUDI_PYTHON, ROOT, measure, ours
-
-SEED = {
-    "1": ("2.2 s", "3.5 s"),
-    "10": ("2.5 s", "4.3 s"),
-    "30": ("3.0 s", "5.0 s"),
-}
-"""P99 in the table of the design that the sparse index comes from: 2 TB, base files indexed; and logs too."""
 
 
 def measured(scratch: pathlib.Path, args: argparse.Namespace) -> dict:
@@ -36,9 +30,9 @@ def measured(scratch: pathlib.Path, args: argparse.Namespace) -> dict:
         "lookups.py",
         scratch / "sparse",
         "--rows",
-        args.rows // 2,
+        args.rows // 8,
         "--batch",
-        batch // 2,
+        batch // 8,
         "--sparse",
     )
     ledger, updates, fewer = scratch / "ledger", scratch / "updates", scratch / "fewer"
@@ -64,27 +58,13 @@ def page(found: dict) -> str:
         f"One row each, all 12 columns, in process, in a table with 8 uncompacted upserts of {found['rows'] // 16:,} rows: by key, and by "
         "the value of an indexed column (1 match). Milliseconds count from the moment at which a query was due.\n",
         table(
-            [
-                "rows",
-                "by",
-                "1 a second",
-                "10",
-                "30",
-                "most, 1 thread",
-                "most, 2 threads",
-                "bytes asked for",
-            ],
-            [
-                [
-                    f"{found['rows' if name == 'small' else 'large']:,}",
-                    by,
-                    *(both(load[rate]) for rate in ("1", "10", "30")),
-                    *(f"{most['rate']} a second, {both(most['ms'])}" for most in load["most"]),
-                    kib(load["asked"]["bytes"]["p50"]),
-                ]
-                for name, loads in found["load"].items()
-                for by, load in loads.items()
-            ],
+            LOAD_HEADER,
+            load_rows(
+                {
+                    f"{found['rows' if name == 'small' else 'large']:,}": loads
+                    for name, loads in found["load"].items()
+                }
+            ),
         ),
         "\nEach cell: p50 / p99 in milliseconds. The design that the sparse index comes from reports for its own engine, on 2 TB of base "
         "files on a cluster (p99; base files indexed, and logs too):\n",
@@ -93,7 +73,7 @@ def page(found: dict) -> str:
             [[rate, *seconds] for rate, seconds in SEED.items()],
         ),
         "\n## How dense the sparse index is\n",
-        f"`lakebed.sparse.index.rows`, {found['rows'] // 2:,} rows and 8 upserts:\n",
+        f"`lakebed.sparse.index.rows`, {found['rows'] // 8:,} rows and 8 upserts:\n",
         table(
             [
                 "rows for each entry",
@@ -175,11 +155,6 @@ def page(found: dict) -> str:
         + " s.\n",
     ]
     return "\n".join(parts)
-
-
-def both(of: dict) -> str:
-    """Return p50 and p99 as one cell."""
-    return f"{of['p50']:.1f} / {of['p99']:.1f}"
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ import lakebed
 RATES = (1, 10, 30)
 INDEX = "by_id"
 THREADS = 4
-SPARSE_ROWS = (256, 1_024, 4_096, 16_384)
+SPARSE_ROWS = (1_024, 4_096, 16_384)
 WARM = 50
 
 Query = dict[str, int]

@@ -88,6 +88,10 @@ def lookups(scratch: pathlib.Path, rows: int, batch: int) -> dict:
             first = [ours("lookup.py", table, "--rows", size, "--once") for _ in range(3)]
             found["first"] = min(first, key=lambda taken: taken["first_ms"])
             found["variants"] = ours("lookup.py", table, "--rows", size, "--variants")
+            found["pages"] = ours("page_index.py")
+            indexed = scratch / "lookup-indexed"
+            ours("lookups.py", indexed, "--rows", size, "--batch", batch, "--make")
+            found["load"] = ours("lookups.py", indexed, "--rows", size, "--seconds", 10)
     return found
 
 

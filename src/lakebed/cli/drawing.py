@@ -11,7 +11,8 @@ from lakebed.model.instant import parse_instant
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import BaseFile, FileSlice
 from lakebed.table.read.log_reader import slice_sources
-from lakebed.table.read.parquet_source import ParquetFooter, open_parquet
+from lakebed.table.read.pages.paged_file import ParquetFooter
+from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView

@@ -20,7 +20,8 @@ from lakebed.format.index.bloom import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, parse_bl
 from lakebed.index.simple import BaseFileStrategy, SimpleLocator
 from lakebed.index.strategy import Locator, NewWrite
 from lakebed.table.config.writer_index import BloomIndex
-from lakebed.table.read.parquet_source import ParquetFooter, open_parquet
+from lakebed.table.read.pages.paged_file import ParquetFooter
+from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.view import TableView
 

@@ -1,5 +1,7 @@
 """Bucket numbers and file ids, against what Apache Hudi 1.2.0 computed."""
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -263,3 +265,26 @@ def test_warming_up_leaves_the_kernel_loaded():
     warm_up()
     assert is_numba_imported()
     assert kernel.load_fold.cache_info().currsize == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "hashed", "composite"),
+    [
+        (["id"], ["id"], False),
+        (["id", "ts"], ["id", "ts"], True),
+        (["id", "ts"], ["ts"], True),
+        (["id", "ts"], ["id"], False),
+        (["id"], [], False),
+        (["a,b", "c"], ["c"], True),
+    ],
+)
+def test_a_few_keys_fall_into_the_buckets_of_many(fields, hashed, composite):
+    values = ["1", "", "é🐈", "__null__", "a,b", "10:30", "x,id:7", "id:", ",ts:1"]
+    keys = [
+        ",".join(f"{f}:{v}" for f, v in zip(fields, pair, strict=False))
+        for pair in itertools.product(values, values)
+    ] + values
+    many = key_buckets(pa.array(keys), fields, hashed, 1_000, composite=composite)
+    for at, key in enumerate(keys):
+        one = key_buckets(pa.array([key]), fields, hashed, 1_000, composite=composite)
+        assert one.tolist() == [many[at]], key

@@ -14,7 +14,7 @@ from lakebed.format.files.footer_layout import parse_layout, read_footer_bytes
 from lakebed.format.files.parquet_pages import MAX_PAGE_BYTES, find_chunks, measure_pages
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
-from lakebed.table.read.page_limits import MAX_BATCH_BYTES
+from lakebed.table.read.pages.page_limits import MAX_BATCH_BYTES
 from lakebed.table.read.parquet_source import open_parquet
 from support.measured import measure
 

@@ -21,10 +21,10 @@ from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
 from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.read.pages.sorted_keys import HeldColumns, RowSpan
 from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.read.run_reader import Needs, read_run
 from lakebed.table.read.run_source import RunKind, RunSource
-from lakebed.table.read.sorted_keys import HeldColumns, RowSpan
 from lakebed.table.store.run_writer import RunSizes, RunWriter
 
 MOMENT = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from lakebed.format.compiled import PlainFirst, load_compiled
 
-KIND, HEADER_BYTES, PACKED_BYTES, PLAIN_BYTES, VALUES, ENCODING = range(6)
-"""Columns of the page table: type, size of header, page and decompressed page, values, encoding."""
+KIND, HEADER_BYTES, PACKED_BYTES, PLAIN_BYTES, VALUES, ENCODING, LOW, LOW_BYTES = range(8)
+"""Columns of the page table: type, size of header, page and decompressed page, values, encoding, and
+where in the chunk the header stores the smallest value, and its size (0 if it does not)."""
 
 MAX_PAGES: Final = 256
 _MAX_DEPTH: Final = 4
@@ -33,7 +34,7 @@ def walk_pages(chunk: bytes, values: int) -> Table | None:
     Returns None if a header is unusual or there are more than MAX_PAGES pages; the caller must then
     parse the headers one by one.
     """
-    pages = np.zeros((MAX_PAGES, 6), dtype=np.int64)
+    pages = np.zeros((MAX_PAGES, 8), dtype=np.int64)
     if _plain_first.use_kernel(1 + values // 4096):
         count = load_walk()(np.frombuffer(chunk, np.uint8), values, pages)
     else:
@@ -106,6 +107,10 @@ def _walk(data: npt.NDArray[np.uint8] | bytes, values: int, pages: Table) -> int
                     break
                 shift += 7
             if kind == 8:
+                # The field `min_value` of the statistics of a data page, of version 1 or 2.
+                if depth == 2 and number == 6 and numbers[1] == (8 if numbers[0] == 8 else 5):
+                    pages[count, 6] = at
+                    pages[count, 7] = value
                 at += value
                 if at > size:
                     return -1

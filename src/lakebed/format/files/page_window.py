@@ -79,7 +79,8 @@ def encode_window(window: PageWindow, pages: Sequence[bytes]) -> bytes:
     at = len(_MAGIC)
     for column in window.columns:
         chunks.append(_chunk(column, rows, at))
-        at += sum(page.length for page in column.placed)
+        before = 0 if column.dictionary is None else column.dictionary.length
+        at += before + column.page.length
     group = CompactWriter()
     group.structs(1, chunks)
     group.number(2, _I64, at)
@@ -105,17 +106,36 @@ def _chunk_start(physical: int, path: str, codec: int) -> bytes:
 
 
 def _chunk(column: WindowColumn, rows: int, at: int) -> bytes:
-    chunk = column.chunk
-    held = CompactWriter(_chunk_start(chunk.physical, chunk.path, chunk.codec), 4)
-    held.number(5, _I64, rows)
-    length = sum(page.length for page in column.placed)
-    held.number(6, _I64, length)
-    held.number(7, _I64, length)
-    before = 0 if column.dictionary is None else column.dictionary.length
-    held.number(9, _I64, at + before)
-    if column.dictionary is not None:
-        held.number(11, _I64, at)
-    whole = CompactWriter()
-    whole.number(2, _I64, at)
-    whole.struct(3, held.end())
-    return whole.end()
+    """Encode a ColumnChunk; written out, because a lookup encodes one for each column.
+
+    The fields of its ColumnMetaData after those of `_chunk_start` are the number of values (5), the
+    sizes without and with compression (6, 7), the first data page (9) and the dictionary (11).
+    """
+    chunk, dictionary = column.chunk, column.dictionary
+    start = _chunk_start(chunk.physical, chunk.path, chunk.codec)
+    place = _varint(at)
+    if dictionary is None:
+        size, first, last = _varint(column.page.length), place, b""
+    else:
+        size = _varint(dictionary.length + column.page.length)
+        first, last = _varint(at + dictionary.length), _TWO_ON + place
+    sizes = _NEXT + size + _NEXT + size
+    told = start + _NEXT + _varint(rows) + sizes + _TWO_ON + first + last
+    return _TWO_ON + place + _STRUCT_NEXT + told + _ENDS
+
+
+# A field of type i64 whose number is one or two above the field before it, a struct likewise, and
+# the ends of two structs.
+_NEXT, _TWO_ON, _STRUCT_NEXT, _ENDS = b"\x16", b"\x26", b"\x1c", b"\x00\x00"
+
+
+@lru_cache(maxsize=4096)
+def _varint(value: int) -> bytes:
+    """Encode a number that is not negative: its double, seven bits in each byte."""
+    left = value << 1
+    encoded = bytearray()
+    while left > 127:
+        encoded.append(left & 127 | 128)
+        left >>= 7
+    encoded.append(left)
+    return bytes(encoded)

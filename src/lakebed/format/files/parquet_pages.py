@@ -25,6 +25,7 @@ from lakebed.format.files.thrift import (
     MALFORMED,
     CompactReader,
     Struct,
+    as_bytes,
     as_fields,
     as_number,
 )
@@ -83,12 +84,17 @@ class ColumnChunk:
 
 @dataclass(frozen=True, slots=True)
 class PlacedPage:
-    """The position of a page with its header in the file, and its number of values."""
+    """The position of a page with its header in the file, and its number of values.
+
+    `low` is the smallest value according to the header, of pages that store only what differs from
+    the value before, as sorted columns do; None if it is not known.
+    """
 
     offset: int
     length: int
     values: int
     is_dictionary: bool
+    low: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +163,8 @@ def measure_pages(read_at: ReadAt, size: int, chunk: ColumnChunk, what: str) -> 
             row_bytes = max(row_bytes, _row_bytes(page, chunk))
         length = page.header_bytes + page.packed_bytes
         if page.is_data or page.is_dictionary:  # readers skip any other page
-            placed.append(PlacedPage(at, length, page.values, page.is_dictionary))
+            low = page.low if page.is_data and page.encoding == _DELTA_BYTE_ARRAY else None
+            placed.append(PlacedPage(at, length, page.values, page.is_dictionary, low))
         at += length
     return ChunkPages(row_bytes, long_dictionary, tuple(placed))
 
@@ -167,10 +174,12 @@ def _pages(read_at: ReadAt, size: int, chunk: ColumnChunk, where: str) -> "Itera
     at = chunk.offset
     end = min(size, at + chunk.compressed_bytes)
     if 0 < end - at <= _WALKED_BYTES:
-        walked = walk_pages(read_at(at, end - at), chunk.values)
+        data = read_at(at, end - at)
+        walked = walk_pages(data, chunk.values)
         if walked is not None:
-            for kind, header_bytes, packed_bytes, plain_bytes, values, encoding in walked.tolist():
-                yield _Page(header_bytes, packed_bytes, plain_bytes, values, encoding, kind)
+            for kind, header, packed, plain, values, encoding, low, low_bytes in walked.tolist():
+                least = data[low : low + low_bytes] if low_bytes else None
+                yield _Page(header, packed, plain, values, encoding, kind, least)
             return
     left = chunk.values
     for _ in range(_MAX_PAGES):
@@ -195,6 +204,7 @@ class _Page:
     values: int
     encoding: int
     kind: int
+    low: bytes | None
 
     @property
     def is_dictionary(self) -> bool:
@@ -214,6 +224,7 @@ def _read_header(read_at: ReadAt, at: int, end: int, where: str) -> _Page:
             fields = reader.struct()
             # The headers of a data page, a dictionary page, or a data page of version 2.
             held = as_fields(fields.get(5) or fields.get(7) or fields.get(8) or {})
+            low = _statistics(fields, held).get(6)
             return _Page(
                 reader.at,
                 as_number(fields[3]),
@@ -221,12 +232,19 @@ def _read_header(read_at: ReadAt, at: int, end: int, where: str) -> _Page:
                 as_number(held.get(1, 0)),
                 as_number(held.get(4 if 8 in fields else 2, 0)),
                 as_number(fields[1]),
+                as_bytes(low) if low else None,
             )
         except MALFORMED as error:
             # The header may be longer: it may contain long strings as bounds.
             if wanted >= min(end - at, _MAX_HEADER_BYTES):
                 raise CorruptError(f"{where}: no page header at byte {at} ({error!r})") from error
             wanted *= 8
+
+
+def _statistics(header: Struct, held: Struct) -> Struct:
+    """Return the statistics of a data page, of version 1 or 2; empty if it has none."""
+    number = 8 if 8 in header else 5 if 5 in header else -1
+    return as_fields(held.get(number, {}))
 
 
 def _check_page(page: _Page, chunk: ColumnChunk, where: str) -> None:

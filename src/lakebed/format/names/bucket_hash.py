@@ -36,6 +36,8 @@ KERNEL_MIN_BYTES = 1 << 29
 WARM_KERNEL_MIN_BYTES = 1 << 20
 MAX_BUCKETS = 100_000_000  # eight digits of a file id
 _CHUNK_UNITS = 1 << 18
+# For fewer keys than this, plain Python is quicker than setting up numpy.
+_FEW_KEYS = 16
 _MASK = 0xFFFFFFFF
 
 Texts: TypeAlias = pa.StringArray | pa.LargeStringArray
@@ -65,6 +67,10 @@ def key_buckets(
     `texts` are the key's parts by field; if None, they are extracted from the keys. Keys that Hudi
     splits in an unexpected place cost Python time per distinct key.
     """
+    is_split = not composite or len(fields) > 1
+    if len(keys) <= _FEW_KEYS and is_split and texts is None and not keys.null_count:
+        few = [_python_hash(extract_key_values(key, hash_fields)) for key in keys.to_pylist()]
+        return _to_buckets(np.array(few, dtype=np.int32), num_buckets)
     parts = texts
     if composite and len(fields) > 1 and texts is None:
         parts = split_composite_keys(keys, fields)

@@ -23,7 +23,8 @@ from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.read.key_filter import KeyFilter
-from lakebed.table.read.parquet_source import ParquetFooter, ParquetSource, open_parquet
+from lakebed.table.read.pages.paged_file import ParquetFooter
+from lakebed.table.read.parquet_source import ParquetSource, open_parquet
 from lakebed.table.store.run_writer import RunSizes, RunWriter
 
 PLACES: Final = "_lakebed_places"

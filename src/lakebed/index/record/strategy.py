@@ -30,7 +30,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import RecordIndex
 from lakebed.table.files.file_group import FileGroupId, FileSlice
-from lakebed.table.read.parquet_source import ParquetFooter
+from lakebed.table.read.pages.paged_file import ParquetFooter
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 

@@ -7,6 +7,7 @@ result wrong.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -18,15 +19,38 @@ from lakebed.index.secondary.definition import column_values
 from lakebed.index.secondary.manifest import RunFile
 from lakebed.storage.storage import Storage
 from lakebed.table.read.key_filter import KeyFilter, Range, first_keys
-from lakebed.table.read.parquet_source import ParquetFooter, ParquetSource, open_parquet
+from lakebed.table.read.pages.paged_file import ParquetFooter
+from lakebed.table.read.pages.sorted_keys import HeldColumns
+from lakebed.table.read.parquet_source import ParquetSource, open_parquet
 from lakebed.table.store.run_writer import RunSizes, RunWriter
 
-Footers = dict[str, ParquetFooter]
-"""Cached footers of runs, by path. They stay valid, because runs never change."""
+
+class EntryCache:
+    """Footers and pages of keys of an index's runs, which stay valid, because runs never change.
+
+    A footer is kept as long as the cache; of the keys, the least recently used are evicted.
+    """
+
+    def __init__(self, max_bytes: int = 64 << 20) -> None:
+        self.keys = HeldColumns(max_bytes)
+        self._footers: dict[str, ParquetFooter] = {}
+
+    def get(self, path: str) -> ParquetFooter | None:
+        """Return the footer of a run; None if it is not held."""
+        return self._footers.get(path)
+
+    def put(self, path: str, footer: ParquetFooter) -> ParquetFooter:
+        """Keep a footer; return it with the cache of keys attached."""
+        held = self._footers[path] = replace(footer, columns=self.keys)
+        return held
+
 
 ENTRY_KEY: Final = "_key"
-# A query for one value reads one row group of each run.
+# A query for one value reads one page of each run.
 _ROW_GROUP_ROWS: Final = 8192
+_PAGE_ROWS: Final = 1024
+# More entries than this are read by row groups.
+_FEW_ENTRIES: Final = 4096
 ENTRY_SCHEMA: Final = pa.schema(
     [
         pa.field(ENTRY_KEY, pa.binary(), nullable=False),
@@ -103,7 +127,7 @@ def write_entries(
         _STORED_SCHEMA,
         {},
         key=ENTRY_KEY,
-        sizes=RunSizes(row_group_rows=_ROW_GROUP_ROWS),
+        sizes=RunSizes(row_group_rows=_ROW_GROUP_ROWS, page_rows=_PAGE_ROWS),
         compression="zstd" if compress else "none",
     ) as run:
         for batch in batches:
@@ -124,30 +148,46 @@ def read_row_group_keys(storage: Storage, path: str) -> list[bytes]:
 
 
 @contextmanager
-def _open_run(storage: Storage, path: str, footers: Footers | None) -> Iterator[ParquetSource]:
-    held = {} if footers is None else footers
-    with open_parquet(storage, path, _what(path), footer=held.get(path)) as file:
-        held[path] = file.footer
+def _open_run(storage: Storage, path: str, cache: EntryCache | None) -> Iterator[ParquetSource]:
+    footer = None if cache is None else cache.get(path)
+    if cache is not None and footer is None:
+        with open_parquet(storage, path, _what(path)) as file:
+            footer = cache.put(path, file.footer)
+    with open_parquet(storage, path, _what(path), footer=footer) as file:
         yield file
 
 
 def count_entries(
-    storage: Storage, path: str, ranges: Sequence[Range], footers: Footers | None = None
+    storage: Storage, path: str, ranges: Sequence[Range], cache: EntryCache | None = None
 ) -> int:
     """Return an upper bound for the entries in `ranges`: the rows of overlapping row groups."""
     wanted = KeyFilter.of(ranges=ranges, column=ENTRY_KEY)
-    with _open_run(storage, path, footers) as file:
+    with _open_run(storage, path, cache) as file:
         groups = wanted.row_groups(file, _what(path))
         return file.num_rows if groups is None else file.count_rows(groups)
 
 
 def find_entries(
-    storage: Storage, path: str, ranges: Sequence[Range], footers: Footers | None = None
+    storage: Storage, path: str, ranges: Sequence[Range], cache: EntryCache | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the entries of a run in `ranges`, reading only row groups that may contain any."""
+    """Yield the entries of a run in `ranges`.
+
+    For a few ranges, only pages of keys are searched, which `cache` keeps, and pages that hold
+    entries are read; otherwise row groups that may contain any.
+    """
     wanted = KeyFilter.of(ranges=ranges, column=ENTRY_KEY)
-    with _open_run(storage, path, footers) as file:
-        groups = wanted.row_groups(file, _what(path))
+    what = _what(path)
+    footer = None if cache is None else cache.get(path)
+    spans = None if footer is None else wanted.rows_in_ranges(footer, what)
+    if spans == []:
+        return
+    with _open_run(storage, path, cache) as file:
+        if cache is not None and spans is None:
+            spans = wanted.rows_in_ranges(file, what)
+        if spans is not None and sum(span.stop - span.start for span in spans) <= _FEW_ENTRIES:
+            yield from file.read_spans(ENTRY_SCHEMA.names, spans)
+            return
+        groups = wanted.row_groups(file, what)
         for batch in file.read(ENTRY_SCHEMA.names, row_groups=groups):
             found = batch.filter(wanted.mask(batch.column(ENTRY_KEY)))
             if found.num_rows:

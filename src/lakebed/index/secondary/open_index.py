@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakebed.errors import DAMAGE_ERRORS, CorruptError, DamageWarning, NotFoundError
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
 from lakebed.index.secondary.definition import IndexDefinition, index_names, property_name
-from lakebed.index.secondary.entries import ENTRY_SCHEMA, Footers, count_entries, find_entries
+from lakebed.index.secondary.entries import ENTRY_SCHEMA, EntryCache, count_entries, find_entries
 from lakebed.index.secondary.manifest import Manifest, RunFile, read_manifest
 from lakebed.model.options.table import INDEX_PATH
 from lakebed.storage.storage import Storage
@@ -56,7 +56,7 @@ class OpenIndex:
     kinds: list[pa.DataType]
     manifest: Manifest = field(repr=False)
     snapshot: Snapshot = field(repr=False)
-    footers: Footers = field(default_factory=dict, repr=False, compare=False)
+    cache: EntryCache = field(default_factory=EntryCache, repr=False, compare=False)
     problems: list[str] = field(default_factory=list, repr=False, compare=False)
     """The damage found so far; a damaged index is no longer searched."""
 
@@ -102,7 +102,7 @@ class OpenIndex:
         return self.num_entries if found is None else found + self.num_open
 
     def _count(self, ranges: Sequence[Range]) -> int:
-        return sum(count_entries(self.storage, run.path, ranges, self.footers) for run in self.runs)
+        return sum(count_entries(self.storage, run.path, ranges, self.cache) for run in self.runs)
 
     def find(self, ranges: Sequence[Range], limit: int) -> Candidates | None:
         """Return the rows whose values may be in `ranges`.
@@ -150,9 +150,9 @@ class OpenIndex:
 
     def _matches(self, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
         for run in self.open_runs:
-            yield from find_entries(self.storage, run.path, [_EVERYTHING], self.footers)
+            yield from find_entries(self.storage, run.path, [_EVERYTHING], self.cache)
         for run in self.runs:
-            yield from find_entries(self.storage, run.path, ranges, self.footers)
+            yield from find_entries(self.storage, run.path, ranges, self.cache)
 
     def _warn(self, error: Exception) -> None:
         self.problems.append(f"it is damaged: {error}; run repair()")
@@ -164,13 +164,17 @@ class OpenIndex:
 
 
 def open_indexes(snapshot: Snapshot) -> list[OpenIndex | UnusableIndex]:
-    """Return the secondary indexes of a table, sorted by name; does no I/O if there are none."""
+    """Return the secondary indexes of a table, sorted by name; does no I/O if there are none.
+
+    They share one cache, so that its limit applies to all of them.
+    """
     properties = snapshot.config.properties
+    cache = EntryCache()
     found: list[OpenIndex | UnusableIndex] = []
     for name in index_names(properties):
         try:
             definition = IndexDefinition.parse(name, properties[property_name(name)])
-            found.append(open_index(snapshot, definition))
+            found.append(open_index(snapshot, definition, cache))
         except CorruptError as error:
             warnings.warn(str(error), DamageWarning, stacklevel=3)
             unknown = IndexDefinition(name, (), (), "")
@@ -178,7 +182,9 @@ def open_indexes(snapshot: Snapshot) -> list[OpenIndex | UnusableIndex]:
     return found
 
 
-def open_index(snapshot: Snapshot, definition: IndexDefinition) -> OpenIndex | UnusableIndex:
+def open_index(
+    snapshot: Snapshot, definition: IndexDefinition, cache: EntryCache | None = None
+) -> OpenIndex | UnusableIndex:
     """Return one index of a table at a snapshot."""
     if snapshot.timeline.until is not None:
         return UnusableIndex(definition, "it covers only the latest state of the table")
@@ -193,7 +199,7 @@ def open_index(snapshot: Snapshot, definition: IndexDefinition) -> OpenIndex | U
     found = current_manifest(snapshot, definition)
     if isinstance(found, str):
         return UnusableIndex(definition, found)
-    return OpenIndex(definition, kinds, found, snapshot)
+    return OpenIndex(definition, kinds, found, snapshot, cache or EntryCache())
 
 
 def current_manifest(snapshot: Snapshot, definition: IndexDefinition) -> Manifest | str:

@@ -20,7 +20,8 @@ from lakebed.services.verify.findings import ADVICE_REWRITE, Code, Finding, Seve
 from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.file_group import FileGroupId
-from lakebed.table.read.parquet_source import ParquetFooter, open_parquet
+from lakebed.table.read.pages.paged_file import ParquetFooter
+from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.read.run_source import RunKind, RunSource
 
 

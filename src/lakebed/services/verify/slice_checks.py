@@ -42,7 +42,8 @@ from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.schema import find_field
 from lakebed.table.files.file_group import BaseFile, FileSlice, LogFile, join_path
 from lakebed.table.read.log_reader import slice_sources
-from lakebed.table.read.parquet_source import ParquetFooter, open_parquet
+from lakebed.table.read.pages.paged_file import ParquetFooter
+from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.read.projection import find_columns, shape
 from lakebed.table.read.run_reader import Needs, open_data, open_run, read_run
 from lakebed.table.read.run_source import RunKind, RunSource

@@ -16,7 +16,8 @@ from lakebed.format.logs.log_scan import scan_blocks
 from lakebed.format.names.data_names import NativeLogName, parse_data_name
 from lakebed.storage.storage import Storage
 from lakebed.table.files.needed_files import NamedFile
-from lakebed.table.read.parquet_source import READ_ROWS, reading
+from lakebed.table.read.pages.paged_file import reading
+from lakebed.table.read.parquet_source import READ_ROWS
 from lakebed.table.read.projection import shape
 from lakebed.table.read.run_reader import open_data
 from lakebed.table.read.run_source import RunKind, RunSource

@@ -14,7 +14,8 @@ from lakebed.format.files.footer import (
 )
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import BaseFile
-from lakebed.table.read.parquet_source import open_parquet, reading
+from lakebed.table.read.pages.paged_file import reading
+from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.read.projection import find_columns, project, shape
 
 

@@ -23,20 +23,16 @@ from lakebed.table.config.tombstone_retention import forgotten_deletes
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import BaseFile, Boundary, FileSlice
 from lakebed.table.read.conform import check_nulls
+from lakebed.table.read.few_keys import find_rows, place_rows, places_of, read_places
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources
-from lakebed.table.read.parquet_source import (
-    READ_ROWS,
-    ParquetFooter,
-    ParquetSource,
-    open_parquet,
-    reading,
-)
+from lakebed.table.read.pages.paged_file import ParquetFooter, reading
+from lakebed.table.read.pages.sorted_keys import check_ascending
+from lakebed.table.read.parquet_source import READ_ROWS, ParquetSource, open_parquet
 from lakebed.table.read.projection import find_columns, project, shape, with_columns
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.run_reader import KEY_FIELD, Needs, VirtualKey, check_keys, open_runs
 from lakebed.table.read.run_source import RunSource
-from lakebed.table.read.sorted_keys import check_ascending
 from lakebed.table.read.spill import Spills
 from lakebed.table.view import TableView
 
@@ -210,7 +206,7 @@ def _merge(
     pool = pa.default_memory_pool()
     given = 0
     with Spills() as spills:
-        merged = _merged_runs(
+        merged = _merged_rows(
             storage, slice_, sources, needs, rule, spills, keep_deletes=deletes is not None
         )
         for batch in merged if deletes is None else _without_deletes(merged, deletes):
@@ -235,6 +231,33 @@ def _merge(
                 pool.release_unused()
                 given = 0
             yield with_columns(batch, arrays, target)
+
+
+def _merged_rows(
+    storage: Storage,
+    slice_: FileSlice,
+    sources: Sequence[RunSource],
+    needs: Needs,
+    rule: MergeRule,
+    spills: Spills,
+    *,
+    keep_deletes: bool,
+) -> Iterator[pa.RecordBatch]:
+    """Merge the runs of a slice; of a few keys, only the rows that remain are read completely."""
+    found = find_rows(storage, sources, needs)
+    if found is None:
+        return _merged_runs(
+            storage, slice_, sources, needs, rule, spills, keep_deletes=keep_deletes
+        )
+    needs = replace(needs, found=found)
+    held = [source for source in sources if found.get(source.name) != ()]
+    placed = None if keep_deletes else place_rows(storage, held, needs, rule, found)
+    merged = _merged_runs(
+        storage, slice_, held, placed or needs, rule, spills, keep_deletes=keep_deletes
+    )
+    return (
+        merged if placed is None else read_places(storage, held, needs, placed, places_of(merged))
+    )
 
 
 def _merged_runs(

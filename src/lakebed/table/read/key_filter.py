@@ -7,7 +7,7 @@ the merge decides between them as usual.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from itertools import pairwise
 from typing import Self
 
@@ -26,12 +26,14 @@ from lakebed.format.files.footer import (
 from lakebed.format.files.parquet_statistics import ChunkStatistics
 from lakebed.format.index.ordered_bytes import after_prefix
 from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.table.read.pages.sorted_keys import FirstKeys, KeyColumn, RowSpan, range_of, spans_of
 from lakebed.table.read.parquet_source import ParquetSource
-from lakebed.table.read.sorted_keys import KeyColumn, RowSpan, spans_of
 
 # With fewer columns, reading the keys first and the other columns later saves nothing.
 _MIN_COLUMNS_TO_LOOK = 8
 _MAX_FEW = 32
+# A range that extends over more row groups has so many rows that searching for its ends is useless.
+_GROUPS_PER_RANGE = 3
 
 Key = str | bytes
 Range = tuple[bytes, bytes | None]
@@ -112,7 +114,7 @@ class KeyFilter:
 
         Returns None if they cannot be found by the key column alone; then read the row groups.
         """
-        if not self.is_few or sorted_by(file.key_values) != self.column:
+        if not self.is_few:
             return None
         # Without further columns, reading the keys first saves nothing.
         if len(file.schema) < _MIN_COLUMNS_TO_LOOK or self.column not in file.schema.names:
@@ -120,12 +122,47 @@ class KeyFilter:
         known = first_keys(file, self.column, what)
         if known is None:
             return None
+        firsts, last = known
+        wanted = self.keys or ()
         found: list[RowSpan] = []
-        for group in self._groups_between(*known):
-            keys = file.sorted_keys(self.column, group)
-            if keys is None:
+        for group in self._groups_between(firsts, last):
+            pages = file.key_pages(self.column, group)
+            low = bisect_left(wanted, firsts[group])
+            # A key may end one row group and start the next.
+            high = len(wanted)
+            if group + 1 < len(firsts):
+                high = bisect_right(wanted, firsts[group + 1])
+            spans = None if pages is None else spans_of(pages, wanted[low:high], group)
+            if spans is None:
                 return None
-            found += spans_of(keys, self.keys or (), group)
+            found += spans
+        return found
+
+    def rows_in_ranges(self, file: KeyColumn, what: str) -> list[RowSpan] | None:
+        """Return the rows of a sorted file in one of the filter's ranges, in file order.
+
+        Returns None if they cannot be found by the key column alone, or are many.
+        """
+        known = first_keys(file, self.column, what)
+        if known is None or len(self.ranges) > _MAX_FEW:
+            return None
+        groups = self._groups_between(*known)
+        if len(groups) > _GROUPS_PER_RANGE * len(self.ranges):
+            return None
+        found: list[RowSpan] = []
+        for group in groups:
+            pages = file.key_pages(self.column, group)
+            if pages is None:
+                return None
+            done = 0
+            for low, end in self.ranges:
+                span = range_of(pages, low, end, group)
+                if span is None:
+                    return None
+                # One range may contain the next.
+                if span.stop > max(span.start, done):
+                    found.append(RowSpan(group, max(span.start, done), span.stop))
+                    done = span.stop
         return found
 
     def row_groups(
@@ -223,9 +260,8 @@ def _is_between(keys: pa.Array, low: bytes, end: bytes | None) -> pa.BooleanArra
     return begun if end is None else pc.and_(begun, pc.less(keys, pa.scalar(end, pa.binary())))
 
 
-@lru_cache(maxsize=64)
 def _listed_keys(text: str, entry: str, what: str) -> list[bytes]:
-    """Return the ascending keys of a footer's entry; cached, since lookups repeat the request."""
+    """Return the ascending keys of a footer's entry."""
     if entry == FOOTER_ROW_GROUP_KEYS:
         listed = [key.encode() for key in parse_row_group_keys(text, what)]
     else:
@@ -236,12 +272,19 @@ def _listed_keys(text: str, entry: str, what: str) -> list[bytes]:
     return listed
 
 
-def first_keys(file: KeyColumn, column: str, what: str) -> tuple[list[bytes], bytes | None] | None:
+def first_keys(file: KeyColumn, column: str, what: str) -> FirstKeys | None:
     """Return the first key of each row group, and the last key, of a file sorted by `column`.
 
     Returns None if the file is not sorted or does not record the keys; the last key is None if it
     is not recorded.
     """
+    if column in file.first_keys:
+        return file.first_keys[column]
+    found = file.first_keys[column] = _first_keys(file, column, what)
+    return found
+
+
+def _first_keys(file: KeyColumn, column: str, what: str) -> FirstKeys | None:
     if sorted_by(file.key_values) != column:
         return None
     entry = FOOTER_ROW_GROUP_KEYS if column == RECORD_KEY else FOOTER_ROW_GROUP_KEY_BYTES

@@ -4,12 +4,13 @@ Rows of a log that are marked as deleted become deletes here. A run that is not 
 within a memory budget.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,31 +18,29 @@ from lakebed.errors import CorruptError, UnsupportedError
 from lakebed.format.logs.delete_columns import decode_deletes
 from lakebed.format.names.meta_columns import COMMIT_TIME, IS_DELETED, RECORD_KEY
 from lakebed.format.names.record_key import record_keys
+from lakebed.merge.arrays import int64_array
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
 from lakebed.storage.storage import Storage
 from lakebed.table.config.schema import find_field
 from lakebed.table.read.avro_source import AvroSource, open_avro
 from lakebed.table.read.key_filter import KeyFilter
-from lakebed.table.read.parquet_source import (
-    BUFFER_BYTES,
-    MAX_BATCH_ROWS,
-    READ_ROWS,
-    ParquetSource,
-    open_parquet,
-    reading,
-)
+from lakebed.table.read.pages.paged_file import MAX_BATCH_ROWS, ParquetFooter, reading
+from lakebed.table.read.pages.sorted_keys import RowSpan, check_ascending, held_rows
+from lakebed.table.read.parquet_source import BUFFER_BYTES, READ_ROWS, ParquetSource, open_parquet
 from lakebed.table.read.projection import find_columns, shape
 from lakebed.table.read.run_source import RunKind, RunSource
 from lakebed.table.read.sort_run import SORT_BYTES, sort_batches
-from lakebed.table.read.sorted_keys import check_ascending
 
 MAX_DELETE_BYTES = 512 << 20
 """The size of the largest delete block that is read: such a block is decoded in one piece."""
 
+_HasSchema = ParquetSource | ParquetFooter | AvroSource
 _FEW_ROWS = 2_048
 _OPERATION = "_hoodie_operation"
 _DELETE_OPERATIONS = ("D", "-U")
 KEY_FIELD = pa.field(RECORD_KEY, pa.string())
+PLACE = "_lakebed_place"
+_PLACE_FIELD = pa.field(PLACE, pa.int64())
 _COMMIT_TIME_FIELD = pa.field(COMMIT_TIME, pa.string())
 
 
@@ -66,7 +65,9 @@ class Needs:
     `fields` are the requested columns, `ordering` the ordering columns (none in commit-time mode);
     `delete_marker` is the column and the string that mark a row of a log as deleted. `virtual_key`
     is set for a table without meta columns, whose keys are computed from its rows. `key` is the
-    column by which the runs are sorted, of strings or bytes.
+    column by which the runs are sorted, of strings or bytes. `found` are the rows that the key
+    filter selects, by the name of the run, as far as they are known. With `places`, their rows get
+    a column of numbers, which begins with the number of the run.
     """
 
     fields: tuple[pa.Field, ...]
@@ -78,6 +79,8 @@ class Needs:
     sort_bytes: int = SORT_BYTES
     virtual_key: "VirtualKey | None" = None
     key: pa.Field = KEY_FIELD
+    found: Mapping[str, tuple[RowSpan, ...]] | None = None
+    places: Mapping[str, int] | None = None
 
     @property
     def commit_times(self) -> bool:
@@ -87,7 +90,8 @@ class Needs:
     @property
     def all_fields(self) -> list[pa.Field]:
         """Return the columns of a data run, the key first, each once."""
-        named = {field.name: field for field in (self.key, *self.ordering, *self.fields)}
+        placed = () if self.places is None else (_PLACE_FIELD,)
+        named = {field.name: field for field in (self.key, *self.ordering, *self.fields, *placed)}
         return list(named.values())
 
 
@@ -139,14 +143,7 @@ def open_data(
 ) -> AbstractContextManager[ParquetSource] | AbstractContextManager[AvroSource]:
     """Open the rows of a data run."""
     if source.avro_schema is None:
-        return open_parquet(
-            storage,
-            source.path,
-            source.name,
-            offset=source.offset,
-            length=source.length,
-            footer=source.footer,
-        )
+        return open_source(storage, source)
     assert source.length is not None, "an Avro block is a part of its file"
     return open_avro(
         storage,
@@ -155,6 +152,18 @@ def open_data(
         offset=source.offset,
         length=source.length,
         schema_text=source.avro_schema,
+    )
+
+
+def open_source(storage: Storage, source: RunSource) -> AbstractContextManager[ParquetSource]:
+    """Open a run whose rows are stored as Parquet."""
+    return open_parquet(
+        storage,
+        source.path,
+        source.name,
+        offset=source.offset,
+        length=source.length,
+        footer=source.footer,
     )
 
 
@@ -169,7 +178,8 @@ def read_run(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.R
     else:
         batches = _read_delete_block(storage, source, needs)
     for batch in batches:
-        if needs.key_filter is None:
+        # Rows with places are exactly those that were found.
+        if needs.key_filter is None or (needs.places is not None and source.name in needs.places):
             kept = batch
         else:
             kept = batch.filter(needs.key_filter.mask(batch.column(needs.key.name)))
@@ -179,6 +189,8 @@ def read_run(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.R
 
 def _is_known_to_lack(source: RunSource, needs: Needs) -> bool:
     """Return whether cached data shows that a run holds none of the requested keys."""
+    if needs.found is not None and source.name in needs.found:
+        return not needs.found[source.name]
     keys, footer = needs.key_filter, source.footer
     if keys is None or footer is None or needs.virtual_key is not None:
         return False
@@ -186,30 +198,54 @@ def _is_known_to_lack(source: RunSource, needs: Needs) -> bool:
 
 
 def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.RecordBatch]:
+    footer = source.footer
+    if needs.places is not None and footer is not None:
+        held = _held_rows(footer, source, needs)
+        if held is not None:
+            yield from _shaped([held], footer, source, needs)
+            return
     with open_data(storage, source) as file:
-        target = pa.schema(data_fields(file, source, needs))
-        markers = _markers(file, source, needs)
         columns = data_columns(file, source, needs)
-        for batch in _read_batches(file, columns, source, needs):
-            with reading(source.name):
-                rows = shape(batch, target)
-                if needs.virtual_key is not None:
-                    rows = needs.virtual_key.put(rows, batch)
-                check_keys(rows, source.name, needs.key.name)
-                if markers:
-                    rows = rows.append_column(FLAGS, _deleted_flags(batch, markers, needs))
-                    if needs.commit_times and needs.virtual_key is not None:
-                        # Without meta columns only the run shows when a row was deleted.
-                        at = rows.schema.get_field_index(COMMIT_TIME)
-                        rows = rows.set_column(at, _COMMIT_TIME_FIELD, _repeated(source, rows))
-            yield rows
+        yield from _shaped(_read_batches(file, columns, source, needs), file, source, needs)
 
 
-def data_fields(
-    file: ParquetSource | AvroSource, source: RunSource, needs: Needs
-) -> list[pa.Field]:
+def _held_rows(
+    file: ParquetFooter | ParquetSource, source: RunSource, needs: Needs
+) -> pa.RecordBatch | None:
+    """Return the rows that were found, from cached pages; None if these do not have them."""
+    columns = data_columns(file, source, needs)
+    return held_rows(file, columns, needs.key.name, (needs.found or {})[source.name])
+
+
+def _shaped(
+    batches: Iterable[pa.RecordBatch], file: _HasSchema, source: RunSource, needs: Needs
+) -> Iterator[pa.RecordBatch]:
+    """Yield the columns that a merge needs of a data run, with the flags of its rows."""
+    target = pa.schema(data_fields(file, source, needs))
+    markers = _markers(file, source, needs)
+    place = None if needs.places is None else needs.places[source.name]
+    for batch in batches:
+        with reading(source.name):
+            rows = shape(batch, target)
+            if needs.virtual_key is not None:
+                rows = needs.virtual_key.put(rows, batch)
+            check_keys(rows, source.name, needs.key.name)
+            if markers:
+                rows = rows.append_column(FLAGS, _deleted_flags(batch, markers, needs))
+                if needs.commit_times and needs.virtual_key is not None:
+                    # Without meta columns only the run shows when a row was deleted.
+                    at = rows.schema.get_field_index(COMMIT_TIME)
+                    rows = rows.set_column(at, _COMMIT_TIME_FIELD, _repeated(source, rows))
+            if place is not None:
+                numbers = np.arange(place, place + rows.num_rows)
+                rows = rows.append_column(_PLACE_FIELD, int64_array(numbers))
+                place += rows.num_rows
+        yield rows
+
+
+def data_fields(file: _HasSchema, source: RunSource, needs: Needs) -> list[pa.Field]:
     """Return the fields that a data run contributes to a merge."""
-    fields = needs.all_fields
+    fields = [field for field in needs.all_fields if field.name != PLACE]
     if not source.partial:
         return fields
     present = list(file.schema)
@@ -221,7 +257,7 @@ def data_fields(
     ]
 
 
-def data_columns(file: ParquetSource | AvroSource, source: RunSource, needs: Needs) -> list[str]:
+def data_columns(file: _HasSchema, source: RunSource, needs: Needs) -> list[str]:
     """Return the columns of the file that a merge reads from a data run."""
     spelled = () if needs.virtual_key is None else needs.virtual_key.fields
     found = find_columns(file.schema, data_fields(file, source, needs))
@@ -248,11 +284,13 @@ def _read_batches(
         yield from file.read(columns, buffer_bytes=needs.buffer_bytes, max_rows=needs.max_rows)
         return
     key = needs.key.name
-    if keys is not None and needs.virtual_key is None and columns != [key]:
+    spans: Sequence[RowSpan] | None = (needs.found or {}).get(source.name)
+    if spans is None and keys is not None and needs.virtual_key is None and columns != [key]:
         spans = keys.spans(file, source.name)
-        if spans is not None:
-            yield from file.read_spans(columns, spans)
-            return
+    if spans is not None:
+        held = None if needs.places is None else held_rows(file, columns, key, spans)
+        yield from file.read_spans(columns, spans) if held is None else [held]
+        return
     groups = run_row_groups(file, source, needs, alone=columns == [key])
     if keys is None or not keys.is_few or not source.ordered or key not in columns:
         yield from file.read(
@@ -268,7 +306,7 @@ def _read_batches(
             return
 
 
-def _markers(file: ParquetSource | AvroSource, source: RunSource, needs: Needs) -> list[str]:
+def _markers(file: _HasSchema, source: RunSource, needs: Needs) -> list[str]:
     """Return the columns of a log that can mark a row as deleted."""
     if source.is_base:
         return []  # Hudi never treats a row of a base file as a delete, whatever its columns

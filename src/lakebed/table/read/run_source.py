@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from lakebed.format.logs.delete_instants import DeleteInstants
 from lakebed.format.names.meta_columns import COMMIT_TIME
-from lakebed.table.read.parquet_source import ParquetFooter
+from lakebed.table.read.pages.paged_file import ParquetFooter
 
 
 class RunKind(StrEnum):

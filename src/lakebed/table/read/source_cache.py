@@ -7,16 +7,16 @@ from threading import Lock
 from typing import TypeVar, cast
 
 from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.pages.sorted_keys import HeldColumns
 from lakebed.table.read.run_source import RunSource
-from lakebed.table.read.sorted_keys import HeldColumns
 
 T = TypeVar("T")
 
 MAX_BYTES = 64 << 20
 """The memory limit for footers; a second limit of the same size applies to keys."""
 
-# The approximate memory of a parsed footer per byte.
-_PARSED_RATIO = 4
+# The approximate memory of a parsed footer per byte, with the places of its pages.
+_PARSED_RATIO = 8
 
 
 class SourceCache:

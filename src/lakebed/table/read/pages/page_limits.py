@@ -6,6 +6,7 @@ according to the footer, it is much larger than the whole file.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,12 +15,18 @@ import pyarrow.parquet as pq
 from lakebed.format.files.footer_layout import FooterLayout, parse_layout, read_footer_bytes
 from lakebed.format.files.page_window import PageWindow, find_window
 from lakebed.format.files.parquet_pages import ChunkPages, ColumnChunk, find_chunks, measure_pages
+from lakebed.table.read.pages.sorted_keys import FirstKeys, PageStarts
 
 MAX_BATCH_BYTES = 64 << 20
 """The most memory that the long values of a batch may take."""
 
 _REMOTE_BYTES = 64 << 20
 _REMOTE_RATIO = 100
+
+
+def has_arrow_schema(metadata: pq.FileMetaData) -> bool:
+    """Return whether a footer has Arrow's own schema, which changes the types of columns."""
+    return b"ARROW:schema" in (metadata.metadata or {})
 
 
 @dataclass(slots=True)
@@ -30,6 +37,8 @@ class KnownPages:
     chunks: dict[tuple[int, str], tuple[ColumnChunk, ...]] = field(default_factory=dict)
     pages: dict[tuple[int, str], ChunkPages] = field(default_factory=dict)
     row_bytes: dict[tuple[int, str], float] = field(default_factory=dict)
+    starts: dict[tuple[int, str], PageStarts] = field(default_factory=dict)
+    first_keys: dict[str, FirstKeys | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +102,32 @@ class PageLimits:
         )
         rows = self.metadata.row_group(group).num_rows
         return None if found is None or found.stop - found.first >= rows else found
+
+    def key_starts(self, group: int, column: str) -> PageStarts:
+        """Return the pages of a sorted column, as a single page if their headers do not suffice."""
+        held = self.known.starts.get((group, column))
+        if held is None:
+            rows = int(self.metadata.row_group(group).num_rows)
+            held = self._find_starts(group, column, rows) or PageStarts((0, rows))
+            self.known.starts[group, column] = held
+        return held
+
+    def _find_starts(self, group: int, column: str, rows: int) -> PageStarts | None:
+        """Return the pages of a sorted column; None if they must be read together.
+
+        A page can be read by itself under the same conditions as in `window`.
+        """
+        if self.remote or has_arrow_schema(self.metadata) or self.layout().flat(column) is None:
+            return None
+        (chunk,) = self.chunks(group, [column])
+        pages = [page for page in self._pages(group, chunk).pages if not page.is_dictionary]
+        lows = tuple([page.low for page in pages if page.low is not None])
+        starts = (0, *accumulate(page.values for page in pages))
+        if not 1 < len(pages) == len(lows) or starts[-1] != rows:
+            return None
+        if any(low > high for low, high in pairwise(lows)):
+            return None  # the row group is not sorted, which reading it reports
+        return PageStarts(starts, lows)
 
     def _pages(self, group: int, chunk: ColumnChunk) -> ChunkPages:
         place = (group, chunk.path)
