@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
+from zlib import crc32
 
 from lakebed.format.names.instant_name import Action
 from lakebed.model.options.services import (
@@ -28,7 +29,7 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
-_WHOLE_EVERY = 10
+_WHOLE_EVERY = 200
 
 
 class Done(Protocol):
@@ -83,7 +84,7 @@ def _run(
             for name in due_indexes(snapshot)
         ]
     if upkeep.clean and _is_clean_due(timeline, target.config.properties, upkeep.clean_every):
-        whole = whole or _is_whole_clean_due(timeline, upkeep.clean_every)
+        whole = whole or _is_whole_clean_due(timeline)
         done.append(attempt("cleaning", lambda: clean(target, incremental=not whole)))
     if upkeep.archive and _is_archive_due(timeline, target.config.properties):
         done.append(attempt("archiving", lambda: archive(target)))
@@ -108,24 +109,27 @@ def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int)
     """Return whether cleaning may find files to delete, judging by the timeline alone."""
     if timeline.pending(Action.CLEAN):
         return True
-    _, since = _cleans(timeline)
+    since = _commits_since_clean(timeline)
     options = CleanOptions.of(properties)
     enough = len(timeline.commits) > min(options.commits_retained, options.file_versions_retained)
     # Due at every `every` commits, even if the last attempt found nothing to delete.
     return enough and since > 0 and since % every == 0
 
 
-def _is_whole_clean_due(timeline: Timeline, every: int) -> bool:
-    """Return whether the next clean lists the whole table: one in ten does."""
-    cleans, since = _cleans(timeline)
-    return (cleans + since // every) % _WHOLE_EVERY == 0
+def _is_whole_clean_due(timeline: Timeline) -> bool:
+    """Return whether the next clean lists the whole table: about one in 200 does.
+
+    Archiving also deletes leftover files. It keeps the timeline too short to count that far, so the
+    last instant decides.
+    """
+    last = timeline.last_instant or ""
+    return crc32(last.encode()) % _WHOLE_EVERY == 0
 
 
-def _cleans(timeline: Timeline) -> tuple[int, int]:
-    """Return the number of cleans, and that of the commits since the last one."""
+def _commits_since_clean(timeline: Timeline) -> int:
     cleans = timeline.ended(Action.CLEAN)
     last = cleans[-1].requested if cleans else ""
-    return len(cleans), sum(commit.requested > last for commit in timeline.commits)
+    return sum(commit.requested > last for commit in timeline.commits)
 
 
 def _is_archive_due(timeline: Timeline, properties: Mapping[str, str]) -> bool:

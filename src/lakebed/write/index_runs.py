@@ -4,7 +4,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 from zlib import crc32
@@ -31,6 +31,8 @@ from lakebed.write.spec.write_spec import WriteSpec
 _THREADS_BYTES = 1 << 20
 # When a task holds more bytes of entries than this, they are sorted and written while rows arrive.
 _RUN_BYTES = 64 << 20
+# When the driver holds more bytes of entries than this, it writes them.
+_DRIVER_BYTES = 64 << 20
 # The driver sorts at most this many bytes at once: a batch of binary keys cannot exceed 2 GiB.
 _SORT_BYTES = 256 << 20
 
@@ -179,57 +181,76 @@ class _OneIndex:
 
 
 class IndexParticipant:
-    """Publishes the entries of a write with its commit, as one run of each index and kind."""
+    """Publishes the entries of a write with its commit, as one run of each index and kind.
 
-    def __init__(self, spec: WriteSpec, written: Sequence[WriteStatus]) -> None:
+    Tasks return a few entries each, but there may be very many tasks: when the entries exceed
+    `max_bytes`, they are written as runs, so the memory of the driver does not depend on the number
+    of file groups.
+    """
+
+    def __init__(self, spec: WriteSpec, max_bytes: int = _DRIVER_BYTES) -> None:
         self._spec = spec
-        self._written = written
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._held: dict[_Place, list[pa.RecordBatch]] = defaultdict(list)
+        self._runs: dict[_Place, list[RunFile]] = defaultdict(list)
+        self._counts: dict[_Place, int] = defaultdict(int)
+
+    def take(self, status: WriteStatus) -> WriteStatus:
+        """Collect the entries of a task; return its status without them."""
+        for entries in status.entries:
+            place = entries.folder, entries.kind
+            self._runs[place] += entries.runs
+            if entries.rows is not None:
+                self._held[place].append(entries.rows)
+                self._bytes += entries.rows.nbytes
+        if self._bytes > self._max_bytes:
+            self._spec.fence.check()
+            self._write_held(list(self._held))
+        return replace(status, entries=()) if status.entries else status
 
     def prepare(
         self, hold: TableHold, instant: Instant, metadata: CommitMetadata
     ) -> Mapping[str, str]:
-        """Write the runs; return the extra metadata by which the commit lists them."""
+        """Write the remaining entries; return the extra metadata by which the commit lists all runs."""
         del metadata
-        held: dict[tuple[str, EntryKind], list[NewEntries]] = defaultdict(list)
-        for status in self._written:
-            for entries in status.entries:
-                held[entries.folder, entries.kind].append(entries)
         known = {one.id for one in parse_definitions(hold.config.properties)}
         # An unknown index was dropped meanwhile.
         folders = [one.folder for one in self._spec.indexes.indexes if one.id in known]
         if not folders:
             return {}
-        size = sum(e.rows.nbytes for of in held.values() for e in of if e.rows is not None)
-        if size <= _THREADS_BYTES:
-            return list_runs({folder: self._write(instant, folder, held) for folder in folders})
-        with ThreadPoolExecutor(min(len(folders), os.cpu_count() or 1)) as pool:
-            runs = pool.map(lambda folder: self._write(instant, folder, held), folders)
-            return list_runs(dict(zip(folders, runs, strict=True)))
+        by_tasks = {folder for (folder, _), runs in self._runs.items() if runs}
+        self._write_held([place for place in self._held if place[0] in folders])
+        listed: dict[str, CommitRuns] = {}
+        for folder in folders:
+            of = {str(kind): tuple(self._runs[folder, kind]) for kind in EntryKind}
+            listed[folder] = CommitRuns(**of)
+            if folder in by_tasks:
+                self._delete_unlisted(instant, folder, listed[folder])
+        return list_runs(listed)
 
-    def _write(
-        self,
-        instant: Instant,
-        folder: str,
-        held: Mapping[tuple[str, EntryKind], Sequence[NewEntries]],
-    ) -> CommitRuns:
-        storage, config = self._spec.storage, self._spec.config
-        runs: dict[EntryKind, tuple[RunFile, ...]] = {}
-        for kind in EntryKind:
-            of = held.get((folder, kind), ())
-            listed = [run for entries in of for run in entries.runs]
-            rows = [entries.rows for entries in of if entries.rows is not None]
-            for number, part in enumerate(split_batches(rows, _SORT_BYTES)):
-                name = f"{number}-{kind}.parquet" if number else f"{kind}.parquet"
-                path = run_path(config, folder, instant, name)
-                run = write_entries(storage, path, [sort_entries(part)], compress=False)
-                listed.append(run)
-            runs[kind] = tuple(listed)
-        found = CommitRuns(**{str(kind): of for kind, of in runs.items()})
-        if any(
-            entries.runs for (place, _), of in held.items() if place == folder for entries in of
+    def _write_held(self, places: Sequence[_Place]) -> None:
+        if self._bytes <= _THREADS_BYTES:
+            written = [self._write(place) for place in places]
+        else:
+            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                written = list(pool.map(self._write, places))
+        for place, runs in zip(places, written, strict=True):
+            self._runs[place] += runs
+            self._counts[place] += len(runs)
+        self._held.clear()
+        self._bytes = 0
+
+    def _write(self, place: _Place) -> list[RunFile]:
+        folder, kind = place
+        spec, runs = self._spec, list[RunFile]()
+        for number, part in enumerate(
+            split_batches(self._held[place], _SORT_BYTES), self._counts[place]
         ):
-            self._delete_unlisted(instant, folder, found)
-        return found
+            name = f"{number}-{kind}.parquet" if number else f"{kind}.parquet"
+            path = run_path(spec.config, folder, spec.instant, name)
+            runs.append(write_entries(spec.storage, path, [sort_entries(part)], compress=False))
+        return runs
 
     def _delete_unlisted(self, instant: Instant, folder: str, listed: CommitRuns) -> None:
         """Delete the runs of task attempts that failed or ran twice."""

@@ -20,7 +20,7 @@ FEW_KEYS: Final = 10_000
 # A run with a greater share of the rows is not merged: writing it again costs more than opening it.
 _SMALL_SHARE: Final = 1 / 32
 # Few changed keys are looked up at this share of the rows.
-_FEW_SHARE: Final = 0.05
+_FEW_SHARE: Final = 0.2
 # Looking up the keys of commits with up to this many rows takes less time than the commits took.
 _SMALL_COMMIT: Final = 200
 
@@ -49,7 +49,8 @@ def what_is_due(manifest: Manifest, options: IndexOptions) -> Due:
         # Most rows are new: those of the largest commit replaced few.
         changed, rows = changed - max(sizes), max(sizes)
     if changed <= FEW_KEYS:
-        if runs > options.max_runs and changed > _FEW_SHARE * rows:
+        often = runs > options.max_runs or bool(manifest.merged)
+        if often and changed > _FEW_SHARE * rows:
             return Due.SETTLE
     else:
         commits = len(manifest.commits) + sum(len(one.commits) for one in manifest.merged)
