@@ -191,7 +191,7 @@ class IndexParticipant:
     def __init__(self, spec: WriteSpec, max_bytes: int = _DRIVER_BYTES) -> None:
         self._spec = spec
         self._max_bytes = max_bytes
-        self._bytes = 0
+        self.held_bytes = 0
         self._held: dict[_Place, list[pa.RecordBatch]] = defaultdict(list)
         self._runs: dict[_Place, list[RunFile]] = defaultdict(list)
         self._counts: dict[_Place, int] = defaultdict(int)
@@ -203,8 +203,8 @@ class IndexParticipant:
             self._runs[place] += entries.runs
             if entries.rows is not None:
                 self._held[place].append(entries.rows)
-                self._bytes += entries.rows.nbytes
-        if self._bytes > self._max_bytes:
+                self.held_bytes += entries.rows.nbytes
+        if self.held_bytes > self._max_bytes:
             self._spec.fence.check()
             self._write_held(list(self._held))
         return replace(status, entries=()) if status.entries else status
@@ -230,7 +230,7 @@ class IndexParticipant:
         return list_runs(listed)
 
     def _write_held(self, places: Sequence[_Place]) -> None:
-        if self._bytes <= _THREADS_BYTES:
+        if self.held_bytes <= _THREADS_BYTES:
             written = [self._write(place) for place in places]
         else:
             with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
@@ -239,7 +239,7 @@ class IndexParticipant:
             self._runs[place] += runs
             self._counts[place] += len(runs)
         self._held.clear()
-        self._bytes = 0
+        self.held_bytes = 0
 
     def _write(self, place: _Place) -> list[RunFile]:
         folder, kind = place
