@@ -5,6 +5,7 @@ A service that fails never undoes the write before it: it stays due, and the nex
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 from zlib import crc32
@@ -29,7 +30,9 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
-_WHOLE_EVERY = 200
+_WHOLE_EVERY = 50
+# A process that runs services beside the writers compacts indexes at this share of changed entries.
+_SERVED_RATIO = 0.2
 
 
 class Done(Protocol):
@@ -64,7 +67,7 @@ Attempt = Callable[[str, Callable[[], Done | None]], Done | None]
 def _run(
     target: WriteTarget, upkeep: UpkeepOptions, attempt: Attempt, *, whole: bool = False
 ) -> tuple[Done, ...]:
-    """Run what is due; with `whole`, a clean lists the whole table."""
+    """Run what is due; with `whole`, a clean lists the whole table, and indexes are compacted sooner."""
     done: list[Done | None] = []
     on_read = target.config.table_type is TableType.MERGE_ON_READ
     if on_read and (upkeep.compact or upkeep.schedule):
@@ -77,11 +80,15 @@ def _run(
         ]
     done.append(attempt("the record index", lambda: compact_record_index(target)))
     timeline = target.commits.active.load()
-    if IndexOptions.of(target.config.properties).inline:
+    indexing = IndexOptions.of(target.config.properties)
+    if indexing.inline:
+        if whole:
+            ratio = min(indexing.changed_ratio, _SERVED_RATIO)
+            indexing = replace(indexing, changed_ratio=ratio)
         snapshot = Snapshot(target.storage, target.config, timeline, target.commits)
         done += [
-            attempt("compacting an index", partial(compact_index, target, name))
-            for name in due_indexes(snapshot)
+            attempt("compacting an index", partial(compact_index, target, name, indexing))
+            for name in due_indexes(snapshot, indexing)
         ]
     if upkeep.clean and _is_clean_due(timeline, target.config.properties, upkeep.clean_every):
         whole = whole or _is_whole_clean_due(timeline)
@@ -117,7 +124,7 @@ def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int)
 
 
 def _is_whole_clean_due(timeline: Timeline) -> bool:
-    """Return whether the next clean lists the whole table: about one in 200 does.
+    """Return whether the next clean lists the whole table: about one in fifty does.
 
     Archiving also deletes leftover files. It keeps the timeline too short to count that far, so the
     last instant decides.

@@ -84,3 +84,14 @@ def test_a_merge_during_a_compaction_loses_no_entry(stage):
     check_indexes(table, covered=True)
     for n in range(9):
         assert found(table, f"city = 'new{n}'") == {f"k{n}"}
+
+
+def test_services_beside_the_writers_look_rows_up_before_a_writer_has_to():
+    table = make("served")
+    table.bulk_insert(rows({f"k{n}": f"old{n % 5}" for n in range(20_000)}))
+    table.create_index("by_city", ["city"])
+    table.upsert(rows({f"k{n}": "new" for n in range(10_100)}, 2))
+    assert opened(table).manifest.commits
+    table.run_services()
+    assert not opened(table).manifest.commits
+    check_indexes(table, covered=True)
