@@ -5,8 +5,10 @@ A service that fails never undoes the write before it: it stays due, and the nex
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
+from zlib import crc32
 
 from lakebed.format.names.instant_name import Action
 from lakebed.model.options.services import (
@@ -28,7 +30,9 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
-_WHOLE_EVERY = 10
+_WHOLE_EVERY = 50
+# A process that runs services beside the writers compacts indexes at this share of changed entries.
+_SERVED_RATIO = 0.2
 
 
 class Done(Protocol):
@@ -63,7 +67,7 @@ Attempt = Callable[[str, Callable[[], Done | None]], Done | None]
 def _run(
     target: WriteTarget, upkeep: UpkeepOptions, attempt: Attempt, *, whole: bool = False
 ) -> tuple[Done, ...]:
-    """Run what is due; with `whole`, a clean lists the whole table."""
+    """Run what is due; with `whole`, a clean lists the whole table, and indexes are compacted sooner."""
     done: list[Done | None] = []
     on_read = target.config.table_type is TableType.MERGE_ON_READ
     if on_read and (upkeep.compact or upkeep.schedule):
@@ -76,14 +80,18 @@ def _run(
         ]
     done.append(attempt("the record index", lambda: compact_record_index(target)))
     timeline = target.commits.active.load()
-    if IndexOptions.of(target.config.properties).inline:
+    indexing = IndexOptions.of(target.config.properties)
+    if indexing.inline:
+        if whole:
+            ratio = min(indexing.changed_ratio, _SERVED_RATIO)
+            indexing = replace(indexing, changed_ratio=ratio)
         snapshot = Snapshot(target.storage, target.config, timeline, target.commits)
         done += [
-            attempt("compacting an index", partial(compact_index, target, name))
-            for name in due_indexes(snapshot)
+            attempt("compacting an index", partial(compact_index, target, name, indexing))
+            for name in due_indexes(snapshot, indexing)
         ]
     if upkeep.clean and _is_clean_due(timeline, target.config.properties, upkeep.clean_every):
-        whole = whole or _is_whole_clean_due(timeline, upkeep.clean_every)
+        whole = whole or _is_whole_clean_due(timeline)
         done.append(attempt("cleaning", lambda: clean(target, incremental=not whole)))
     if upkeep.archive and _is_archive_due(timeline, target.config.properties):
         done.append(attempt("archiving", lambda: archive(target)))
@@ -108,24 +116,27 @@ def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int)
     """Return whether cleaning may find files to delete, judging by the timeline alone."""
     if timeline.pending(Action.CLEAN):
         return True
-    _, since = _cleans(timeline)
+    since = _commits_since_clean(timeline)
     options = CleanOptions.of(properties)
     enough = len(timeline.commits) > min(options.commits_retained, options.file_versions_retained)
     # Due at every `every` commits, even if the last attempt found nothing to delete.
     return enough and since > 0 and since % every == 0
 
 
-def _is_whole_clean_due(timeline: Timeline, every: int) -> bool:
-    """Return whether the next clean lists the whole table: one in ten does."""
-    cleans, since = _cleans(timeline)
-    return (cleans + since // every) % _WHOLE_EVERY == 0
+def _is_whole_clean_due(timeline: Timeline) -> bool:
+    """Return whether the next clean lists the whole table: about one in fifty does.
+
+    Archiving also deletes leftover files. It keeps the timeline too short to count that far, so the
+    last instant decides.
+    """
+    last = timeline.last_instant or ""
+    return crc32(last.encode()) % _WHOLE_EVERY == 0
 
 
-def _cleans(timeline: Timeline) -> tuple[int, int]:
-    """Return the number of cleans, and that of the commits since the last one."""
+def _commits_since_clean(timeline: Timeline) -> int:
     cleans = timeline.ended(Action.CLEAN)
     last = cleans[-1].requested if cleans else ""
-    return len(cleans), sum(commit.requested > last for commit in timeline.commits)
+    return sum(commit.requested > last for commit in timeline.commits)
 
 
 def _is_archive_due(timeline: Timeline, properties: Mapping[str, str]) -> bool:

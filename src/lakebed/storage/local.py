@@ -29,6 +29,8 @@ from lakebed.storage.paths import check_path, is_reserved, join
 from lakebed.storage.storage import Entry, Names
 from lakebed.storage.streams import WriteStream
 
+# An ASCII path of this length has no segment that is too long.
+_PLAIN_LENGTH = 255
 _MISSING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 # Errors that remain until permissions, the name or the type of the file change.
 _CALLER = (
@@ -248,16 +250,22 @@ class LocalStorage:
             return []
 
     def _describe(self, found: os.DirEntry[str], prefix: str) -> Iterator[Entry]:
-        path = check_path(join(prefix, found.name))
+        path = join(prefix, found.name)
+        # The file system and `_scan` rule out all other faults; a table may have many files.
+        if len(path) > _PLAIN_LENGTH or not path.isascii():
+            check_path(path)
         if found.is_symlink():
             self._refuse_outside(path, found.path)
             if found.is_dir():
                 raise InvalidError(f"{self.url}/{path}: a symbolic link to a folder")
-        # A file may be deleted while its folder is listed.
-        with self._reading(path), contextlib.suppress(FileNotFoundError):
+        try:
             status = found.stat()
-            if stat.S_ISREG(status.st_mode):
-                yield Entry(path, status.st_size)
+        except OSError as error:
+            if error.errno in _MISSING:
+                return  # deleted while its folder was listed
+            raise _failure(f"{self.url}/{path}", error) from error
+        if stat.S_ISREG(status.st_mode):
+            yield Entry(path, status.st_size)
 
     @contextlib.contextmanager
     def _reading(self, path: str) -> Iterator[None]:

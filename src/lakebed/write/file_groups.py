@@ -12,7 +12,6 @@ from lakebed.commit.rollback import is_side_path
 from lakebed.format.names.data_names import TOMBSTONE_VERSION, BaseFileName
 from lakebed.format.names.meta_columns import COMMIT_TIME, OUR_PREFIX, RECORD_KEY, STAMPS
 from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
-from lakebed.index.secondary.new_entries import NO_INDEXES
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import Fill
 from lakebed.merge.run import DELETED, FLAGS, OPEN, Run
@@ -27,7 +26,7 @@ from lakebed.table.store.data_writer import DataFileStats
 from lakebed.write.auto_buckets import of_bucket
 from lakebed.write.base_file import NewBaseFile
 from lakebed.write.index_runs import TaskEntries, split_deletes
-from lakebed.write.log_runs import write_log
+from lakebed.write.log_runs import write_log, write_rows
 from lakebed.write.new_keys import NewKeysWriter
 from lakebed.write.partial import PartialWrite, write_partial_log
 from lakebed.write.partition import ensure_partition
@@ -106,15 +105,15 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
     )
     written: Mapping[str, int] = {}
     carried = gone = 0
-    entries = TaskEntries(spec, write.group, task)
     with ExitStack() as open_files:
+        entries = open_files.enter_context(TaskEntries(spec, write.group, task))
         open_files.enter_context(base)
         changes = _change_log(write, task, open_files)
         keys = open_files.enter_context(NewKeysWriter(write, task))
         for batch in map(_restamped, _merged(write, task, runs, pa.schema(fields))):
             live, _ = split_deletes(batch)
             base.put(live)
-            entries.take(_came(batch), is_merged=True)
+            entries.take(_came(batch), write.group.partition, is_merged=True)
             gone += batch.num_rows - live.num_rows
             if write.old is not None:
                 carried += live.num_rows - live.column(COMMIT_TIME).null_count
@@ -126,8 +125,9 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         stats = None
         if write.old is not None or base.num_rows:
             stats, written = base.close(partial(_close_beside, changes, keys))
+        made = entries.finish()
     counts = _counts(write, old_rows, base.num_rows, carried, gone)
-    status = WriteStatus(write.group, (), counts, entries.finish(), keys.result())
+    status = WriteStatus(write.group, (), counts, made, keys.result())
     if stats is not None:
         cdc_stats = {path: size for path, size in written.items() if not is_side_path(path)}
         stat = replace(_stat(write, stats, old_rows), cdc_stats=cdc_stats or None)
@@ -137,8 +137,7 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         beside = stats is not None and spec.config.is_lsm_tree
         version = TOMBSTONE_VERSION if beside else 1
         # The index entries of these deletes are among those of the base file.
-        plain = replace(spec, indexes=NO_INDEXES)
-        logged = write_log(plain, write.group, task, version, kept, below)
+        logged = write_rows(spec, write.group, task, version, kept, below)
         # Hudi's CDC query takes the slice of a file group from its first stat.
         status = replace(status, stats=(*logged.stats, *status.stats))
     return status

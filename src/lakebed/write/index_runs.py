@@ -4,6 +4,9 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
 from zlib import crc32
 
 import pyarrow as pa
@@ -14,7 +17,7 @@ from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.index.secondary.definition import parse_definitions
 from lakebed.index.secondary.entries import make_keys, sort_entries, write_entries
 from lakebed.index.secondary.manifest import CommitRuns, RunFile, list_runs
-from lakebed.index.secondary.new_entries import EntryKind, NewEntries
+from lakebed.index.secondary.new_entries import EntryKind, EntryMaker, NewEntries
 from lakebed.merge.run import DELETED, FLAGS
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
@@ -27,152 +30,227 @@ from lakebed.write.spec.write_spec import WriteSpec
 # Up to this many bytes are sorted and written by one thread.
 _THREADS_BYTES = 1 << 20
 # When a task holds more bytes of entries than this, they are sorted and written while rows arrive.
-_RUN_BYTES = 32 << 20
+_RUN_BYTES = 64 << 20
+# When the driver holds more bytes of entries than this, it writes them.
+_DRIVER_BYTES = 64 << 20
 # The driver sorts at most this many bytes at once: a batch of binary keys cannot exceed 2 GiB.
 _SORT_BYTES = 256 << 20
 
+_Place = tuple[str, EntryKind]
+"""The folder of an index, and the kind of entries."""
+
 
 class TaskEntries:
-    """Collects the entries of the rows that a task writes to one file group."""
+    """Collects the entries of the rows that a task writes, in threads while the task continues.
+
+    A task collects the entries of several file groups together: the fewer runs a commit writes,
+    the fewer a query opens. As a context manager it waits for the threads, so that a task that
+    failed writes nothing later.
+    """
 
     def __init__(self, spec: WriteSpec, group: FileGroupId, task: TaskId, version: int = 0) -> None:
         self._spec = spec
-        self._partition = group.partition
         place = f"{crc32(group.partition.encode()):08x}-{group.file_id}"
         self._name = f"{place}-{task.write_token}-{version}"
-        self._makers = spec.indexes.makers(spec.schema, spec.rule, is_partial=spec.is_partial)
-        self._held: dict[tuple[str, EntryKind], list[pa.RecordBatch]] = defaultdict(list)
-        self._bytes = 0
-        self._written: dict[tuple[str, EntryKind], list[RunFile]] = defaultdict(list)
+        makers = spec.indexes.makers(spec.schema, spec.rule, is_partial=spec.is_partial)
+        self._indexes = [
+            _OneIndex(spec, maker, self._name, _RUN_BYTES // len(makers)) for maker in makers
+        ]
         self._pool: ThreadPoolExecutor | None = None
-        self._under_way: Future[None] | None = None
+        self._under_way: list[Future[None]] = []
 
-    def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+    def watch(self, batches: Iterable[pa.RecordBatch], partition: str) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a log unchanged, and collect the entries of their rows."""
         for batch in batches:
-            self.take(batch)
+            self.take(batch, partition)
             yield batch
 
-    def take(self, rows: pa.RecordBatch, *, is_merged: bool = False) -> None:
-        """Collect the entries of rows, deletes included, in a thread while the caller continues."""
-        if not self._makers or not rows.num_rows:
+    def take(self, rows: pa.RecordBatch, partition: str, *, is_merged: bool = False) -> None:
+        """Collect the entries of rows of a partition, deletes included."""
+        if not self._indexes or not rows.num_rows:
             return
-        self._wait()
+        keyed = partial(_keyed, rows, partition)
         if rows.nbytes <= _THREADS_BYTES:
-            self._take(rows, is_merged)
+            self._wait()
+            found = keyed()
+            for index in self._indexes:
+                index.take(found, is_merged=is_merged)
             return
+        # The batches of an index are taken in turn, and at most one waits.
+        self._wait()
+        shared = self._threads().submit(keyed)
+        self._under_way = [
+            self._threads().submit(_take_later, index, shared, is_merged) for index in self._indexes
+        ]
+
+    def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="lakebed-index")
-        self._under_way = self._pool.submit(self._take, rows, is_merged)
+            threads = min(len(self._indexes), os.cpu_count() or 1)
+            self._pool = ThreadPoolExecutor(threads, thread_name_prefix="lakebed-index")
+        return self._pool
 
     def _wait(self) -> None:
-        if self._under_way is not None:
-            self._under_way.result()
-            self._under_way = None
-
-    def _take(self, rows: pa.RecordBatch, is_merged: bool) -> None:
-        live, gone = split_deletes(rows)
-        if gone.num_rows:
-            keys = make_keys(gone, self._partition)
-            leaves = self._spec.indexes.deletes_leave_rows
-            kind = EntryKind.OPEN if leaves else EntryKind.DELETED
-            for maker in self._makers:
-                self._add(maker.folder, kind, keys)
-        if live.num_rows:
-            keys = make_keys(live, self._partition)
-            for maker in self._makers:
-                for kind, entries in maker.make(keys, live, is_merged=is_merged):
-                    self._add(maker.folder, kind, entries)
-        if self._bytes > _RUN_BYTES:
-            self._write_held()
-
-    def _add(self, folder: str, kind: EntryKind, entries: pa.RecordBatch) -> None:
-        if entries.num_rows:
-            # Concatenated ascending runs are sorted in a fraction of the time.
-            self._held[folder, kind].append(sort_entries([entries]))
-            self._bytes += entries.nbytes
-
-    def _write_held(self) -> None:
-        for place, held in self._held.items():
-            folder, kind = place
-            number = len(self._written[place])
-            name = f"{self._name}-{number}-{kind}.parquet"
-            path = run_path(self._spec.config, folder, self._spec.instant, name)
-            self._spec.fence.check()
-            self._written[place].append(
-                write_entries(self._spec.storage, path, [sort_entries(held)], compress=False)
-            )
-            self._spec.fence.check_written([path])
-        self._held.clear()
-        self._bytes = 0
+        under_way, self._under_way = self._under_way, []
+        for one in under_way:
+            one.result()
 
     def finish(self) -> tuple[NewEntries, ...]:
         """Return the entries: in memory if there are few, otherwise as the runs that hold them."""
         self._wait()
-        if self._pool is not None:
-            self._pool.shutdown()
-        if self._bytes > self._spec.indexes.max_bytes:
-            self._write_held()
-        # The driver sorts the entries of all tasks together.
-        rows = (
-            NewEntries(*place, rows=pa.concat_batches(held)) for place, held in self._held.items()
-        )
-        runs = (NewEntries(*place, runs=tuple(of)) for place, of in self._written.items() if of)
-        return (*rows, *runs)
+        if sum(index.bytes for index in self._indexes) > self._spec.indexes.max_bytes:
+            list(self._threads().map(_OneIndex.write_held, self._indexes))
+        self.__exit__()
+        return tuple(entries for index in self._indexes for entries in index.result())
+
+
+@dataclass(frozen=True, slots=True)
+class _Keyed:
+    """Rows and deletes, each with their entries without values."""
+
+    live: pa.RecordBatch
+    live_keys: pa.RecordBatch
+    gone_keys: pa.RecordBatch | None
+
+
+def _keyed(rows: pa.RecordBatch, partition: str) -> _Keyed:
+    live, gone = split_deletes(rows)
+    gone_keys = make_keys(gone, partition) if gone.num_rows else None
+    return _Keyed(live, make_keys(live, partition), gone_keys)
+
+
+def _take_later(index: "_OneIndex", rows: Future[_Keyed], is_merged: bool) -> None:
+    index.take(rows.result(), is_merged=is_merged)
+
+
+class _OneIndex:
+    """The entries that a task makes for one index."""
+
+    def __init__(self, spec: WriteSpec, maker: EntryMaker, name: str, max_bytes: int) -> None:
+        self._spec = spec
+        self._maker = maker
+        self._name = name
+        self._max_bytes = max_bytes
+        self._held: dict[EntryKind, list[pa.RecordBatch]] = defaultdict(list)
+        self._written: dict[EntryKind, list[RunFile]] = defaultdict(list)
+        self.bytes = 0
+
+    def take(self, rows: _Keyed, *, is_merged: bool) -> None:
+        if rows.gone_keys is not None:
+            leaves = self._spec.indexes.deletes_leave_rows
+            self._add(EntryKind.OPEN if leaves else EntryKind.DELETED, rows.gone_keys)
+        if rows.live.num_rows:
+            for kind, entries in self._maker.make(rows.live_keys, rows.live, is_merged=is_merged):
+                self._add(kind, entries)
+        if self.bytes > self._max_bytes:
+            self.write_held()
+
+    def _add(self, kind: EntryKind, entries: pa.RecordBatch) -> None:
+        if entries.num_rows:
+            # Concatenated ascending runs are sorted in a fraction of the time.
+            self._held[kind].append(sort_entries([entries]))
+            self.bytes += entries.nbytes
+
+    def write_held(self) -> None:
+        for kind, held in self._held.items():
+            number = len(self._written[kind])
+            name = f"{self._name}-{number}-{kind}.parquet"
+            path = run_path(self._spec.config, self._maker.folder, self._spec.instant, name)
+            self._spec.fence.check()
+            self._written[kind].append(
+                write_entries(self._spec.storage, path, [sort_entries(held)], compress=False)
+            )
+            self._spec.fence.check_written([path])
+        self._held.clear()
+        self.bytes = 0
+
+    def result(self) -> Iterator[NewEntries]:
+        folder = self._maker.folder
+        for kind, held in self._held.items():
+            # The driver sorts the entries of all tasks together.
+            yield NewEntries(folder, kind, rows=pa.concat_batches(held))
+        for kind, runs in self._written.items():
+            yield NewEntries(folder, kind, runs=tuple(runs))
 
 
 class IndexParticipant:
-    """Publishes the entries of a write with its commit, as one run of each index and kind."""
+    """Publishes the entries of a write with its commit, as one run of each index and kind.
 
-    def __init__(self, spec: WriteSpec, written: Sequence[WriteStatus]) -> None:
+    Tasks return a few entries each, but there may be very many tasks: when the entries exceed
+    `max_bytes`, they are written as runs, so the memory of the driver does not depend on the number
+    of file groups.
+    """
+
+    def __init__(self, spec: WriteSpec, max_bytes: int = _DRIVER_BYTES) -> None:
         self._spec = spec
-        self._written = written
+        self._max_bytes = max_bytes
+        self.held_bytes = 0
+        self._held: dict[_Place, list[pa.RecordBatch]] = defaultdict(list)
+        self._runs: dict[_Place, list[RunFile]] = defaultdict(list)
+        self._counts: dict[_Place, int] = defaultdict(int)
+
+    def take(self, status: WriteStatus) -> WriteStatus:
+        """Collect the entries of a task; return its status without them."""
+        for entries in status.entries:
+            place = entries.folder, entries.kind
+            self._runs[place] += entries.runs
+            if entries.rows is not None:
+                self._held[place].append(entries.rows)
+                self.held_bytes += entries.rows.nbytes
+        if self.held_bytes > self._max_bytes:
+            self._spec.fence.check()
+            self._write_held(list(self._held))
+        return replace(status, entries=()) if status.entries else status
 
     def prepare(
         self, hold: TableHold, instant: Instant, metadata: CommitMetadata
     ) -> Mapping[str, str]:
-        """Write the runs; return the extra metadata by which the commit lists them."""
+        """Write the remaining entries; return the extra metadata by which the commit lists all runs."""
         del metadata
-        held: dict[tuple[str, EntryKind], list[NewEntries]] = defaultdict(list)
-        for status in self._written:
-            for entries in status.entries:
-                held[entries.folder, entries.kind].append(entries)
         known = {one.id for one in parse_definitions(hold.config.properties)}
         # An unknown index was dropped meanwhile.
         folders = [one.folder for one in self._spec.indexes.indexes if one.id in known]
         if not folders:
             return {}
-        size = sum(e.rows.nbytes for of in held.values() for e in of if e.rows is not None)
-        if size <= _THREADS_BYTES:
-            return list_runs({folder: self._write(instant, folder, held) for folder in folders})
-        with ThreadPoolExecutor(min(len(folders), os.cpu_count() or 1)) as pool:
-            runs = pool.map(lambda folder: self._write(instant, folder, held), folders)
-            return list_runs(dict(zip(folders, runs, strict=True)))
+        by_tasks = {folder for (folder, _), runs in self._runs.items() if runs}
+        self._write_held([place for place in self._held if place[0] in folders])
+        listed: dict[str, CommitRuns] = {}
+        for folder in folders:
+            of = {str(kind): tuple(self._runs[folder, kind]) for kind in EntryKind}
+            listed[folder] = CommitRuns(**of)
+            if folder in by_tasks:
+                self._delete_unlisted(instant, folder, listed[folder])
+        return list_runs(listed)
 
-    def _write(
-        self,
-        instant: Instant,
-        folder: str,
-        held: Mapping[tuple[str, EntryKind], Sequence[NewEntries]],
-    ) -> CommitRuns:
-        storage, config = self._spec.storage, self._spec.config
-        runs: dict[EntryKind, tuple[RunFile, ...]] = {}
-        for kind in EntryKind:
-            of = held.get((folder, kind), ())
-            listed = [run for entries in of for run in entries.runs]
-            rows = [entries.rows for entries in of if entries.rows is not None]
-            for number, part in enumerate(split_batches(rows, _SORT_BYTES)):
-                name = f"{number}-{kind}.parquet" if number else f"{kind}.parquet"
-                path = run_path(config, folder, instant, name)
-                run = write_entries(storage, path, [sort_entries(part)], compress=False)
-                listed.append(run)
-            runs[kind] = tuple(listed)
-        found = CommitRuns(**{str(kind): of for kind, of in runs.items()})
-        if any(
-            entries.runs for (place, _), of in held.items() if place == folder for entries in of
+    def _write_held(self, places: Sequence[_Place]) -> None:
+        if self.held_bytes <= _THREADS_BYTES:
+            written = [self._write(place) for place in places]
+        else:
+            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                written = list(pool.map(self._write, places))
+        for place, runs in zip(places, written, strict=True):
+            self._runs[place] += runs
+            self._counts[place] += len(runs)
+        self._held.clear()
+        self.held_bytes = 0
+
+    def _write(self, place: _Place) -> list[RunFile]:
+        folder, kind = place
+        spec, runs = self._spec, list[RunFile]()
+        for number, part in enumerate(
+            split_batches(self._held[place], _SORT_BYTES), self._counts[place]
         ):
-            self._delete_unlisted(instant, folder, found)
-        return found
+            name = f"{number}-{kind}.parquet" if number else f"{kind}.parquet"
+            path = run_path(spec.config, folder, spec.instant, name)
+            runs.append(write_entries(spec.storage, path, [sort_entries(part)], compress=False))
+        return runs
 
     def _delete_unlisted(self, instant: Instant, folder: str, listed: CommitRuns) -> None:
         """Delete the runs of task attempts that failed or ran twice."""

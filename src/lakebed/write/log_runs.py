@@ -1,11 +1,18 @@
-"""Writes one sorted run of a file group as a log file."""
+"""Writes sorted runs of file groups as log files."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from typing import Self
 
 import pyarrow as pa
 
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.format.timeline.commit_metadata import WriteStat
+from lakebed.merge.order import Positions, sort_positions
+from lakebed.merge.rule import MergeRule
+from lakebed.merge.run import DELETED, FLAGS
 from lakebed.model.executor import TaskId
 from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.table.store.data_writer import DataFileStats
@@ -14,6 +21,10 @@ from lakebed.write.index_runs import TaskEntries
 from lakebed.write.partition import ensure_partition
 from lakebed.write.spec.status import RowCounts, WriteStatus, file_stat
 from lakebed.write.spec.write_spec import WriteSpec
+
+# The most logs per file group that a task can number, and the most tasks: a version has 9 digits.
+_FLUSHES = 1_000
+_MAX_ORDERED_TASK = 999_998
 
 
 def write_log(
@@ -28,6 +39,21 @@ def write_log(
 
     The log is on top of the slice `below`, in which Hudi's CDC query finds the changed rows.
     """
+    with TaskEntries(spec, group, task, version) as entries:
+        watched = entries.watch(batches, group.partition)
+        status = write_rows(spec, group, task, version, watched, below)
+        return replace(status, entries=entries.finish())
+
+
+def write_rows(
+    spec: WriteSpec,
+    group: FileGroupId,
+    task: TaskId,
+    version: int,
+    batches: Iterable[pa.RecordBatch],
+    below: FileSlice | None = None,
+) -> WriteStatus:
+    """Write a log as `write_log` does, without the entries of its rows in secondary indexes."""
     spec.fence.check()
     if spec.is_non_blocking:
         # Only with non-blocking writers can a log be the first file of its partition.
@@ -43,15 +69,13 @@ def write_log(
         table_schema_text=spec.view.avro_schema,
         partial=spec.is_partial,
     )
-    entries = TaskEntries(spec, group, task, version)
-    written = LogRunWriter(log).write(entries.watch(batches))
+    written = LogRunWriter(log).write(batches)
     spec.fence.check_written([stats.path for stats in written])
     return WriteStatus(
         group,
         tuple(_stat(spec, group, stats, below) for stats in written),
         # The changes are known only when the rows are merged.
         RowCounts(deleted=None if spec.may_delete else 0),
-        entries.finish(),
     )
 
 
@@ -78,3 +102,69 @@ def log_stat(
         base_file=base,
         log_files=(*older, *(stat.log_files or ())),
     )
+
+
+class FlushedLogs:
+    """Writes the rows of a flush as logs, and collects their entries in secondary indexes.
+
+    The entries of all file groups are collected together, so that they become one run.
+    """
+
+    def __init__(self, spec: WriteSpec, task: TaskId, flush: int) -> None:
+        self._spec = spec
+        self._task = task
+        self._version = _log_version(task, flush)
+        self._open = ExitStack()
+        self._entries: dict[str, TaskEntries] = {}
+        self._done: dict[str, list[WriteStatus]] = defaultdict(list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
+
+    def write(self, group: FileGroupId, rows: pa.RecordBatch, subset: Positions) -> None:
+        """Write some of the rows as the log of a file group, one for each column group."""
+        for part, ordered in _sorted_parts(rows, self._spec, subset):
+            place, target = part.column_group, replace(group, column_group=part.column_group)
+            if place not in self._entries:
+                entries = TaskEntries(part, target, self._task, self._version)
+                self._entries[place] = self._open.enter_context(entries)
+            self._entries[place].take(ordered, group.partition)
+            status = write_rows(part, target, self._task, self._version, [ordered])
+            self._done[place].append(status)
+
+    def finish(self) -> Iterator[WriteStatus]:
+        """Yield the status of each log; the last ones have the entries of all."""
+        for place, (*others, last) in self._done.items():
+            yield from others
+            yield replace(last, entries=self._entries[place].finish())
+
+
+def _sorted_parts(
+    rows: pa.RecordBatch, spec: WriteSpec, subset: Positions
+) -> Iterator[tuple[WriteSpec, pa.RecordBatch]]:
+    """Yield the rows of each column group that is written, sorted once for each merge rule."""
+    held: dict[tuple[MergeRule, bool], pa.Int64Array] = {}
+    for part in spec.parts:
+        rule, marked = part.staged_rule, part.deletes_only
+        if (rule, marked) not in held:
+            some = subset
+            if marked:
+                flags = rows.column(FLAGS).to_numpy()[subset]
+                some = subset[flags & DELETED != 0]
+            held[rule, marked] = pa.array(sort_positions(rows, rule, some))
+        positions = held[rule, marked]
+        if len(positions):
+            names = [RECORD_KEY, *([FLAGS] if spec.may_delete else []), *part.schema.names]
+            yield part, rows.select(names).take(positions)
+
+
+def _log_version(task: TaskId, flush: int) -> int:
+    """Return a version that makes logs of one write replay in the order of tasks and their flushes.
+
+    Versions are compared as numbers. Write tokens, which come after them, are compared as strings,
+    where task 10 sorts before task 2.
+    """
+    return min(task.partition, _MAX_ORDERED_TASK) * _FLUSHES + min(flush, _FLUSHES - 2) + 1

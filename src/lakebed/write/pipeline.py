@@ -108,13 +108,14 @@ def execute_write(
             transaction.clock.new_uuid(),
         )
         spec = replace(spec, memory_bytes=target.memory_bytes)
+        entries = IndexParticipant(spec)
         written: list[WriteStatus] = []
         segments: list[Segment] = []
         for staged in source.stage(spec, transaction.snapshot):
             if isinstance(staged, Segment):
                 segments.append(staged)
             else:
-                written.append(staged)
+                written.append(entries.take(staged))
         chosen: int | None = None
         if not spec.index.is_settled:
             # If nothing was written yet, there is nothing to delete.
@@ -134,13 +135,13 @@ def execute_write(
             segments = _looked_up(target, source, met, segments, spec)
             segments, filled = fill_small_files(segments, slices, spec, target.executor)
         writes = plan_writes(segments, slices, spec, filled)
-        written += target.executor.run(write_file_group, writes, "write files")
+        written += map(entries.take, target.executor.run(write_file_group, writes, "write files"))
         replaced = _replaced(operation, transaction.snapshot, touched)
         if properties and not is_settled(transaction.config):
             # Stored only now: a write that fails must not determine the index for later writes.
             with transaction.locked():
                 transaction.config = update_properties(transaction.storage, properties)
-        transaction.participants.append(IndexParticipant(spec, written))
+        transaction.participants.append(entries)
         stats = (stat for status in written for stat in status.stats)
         metadata = CommitMetadata.of(operation.name, spec.view.avro_schema, stats, replaced)
         metadata = _marked_first(metadata, transaction.snapshot)

@@ -19,17 +19,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakebed.commit.rollback import temp_path
-from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.strategy import StagedBucket
 from lakebed.merge.order import Positions, sort_positions, sort_versions
-from lakebed.merge.rule import MergeRule
-from lakebed.merge.run import DELETED, FLAGS, Run
+from lakebed.merge.run import FLAGS, Run
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import ROW_BYTES, file_cost
 from lakebed.storage.storage import Storage
 from lakebed.storage.streams import WriteStream
 from lakebed.table.files.file_group import FileGroupId
-from lakebed.write.log_runs import write_log
+from lakebed.write.log_runs import FlushedLogs
 from lakebed.write.own_keys import with_keys
 from lakebed.write.rows import RoutedRows, route_rows, run_schema
 from lakebed.write.spec.status import WriteStatus
@@ -40,9 +38,6 @@ RUN_BATCH_BYTES = 1 << 20
 # To hand the buffers of such a batch to threads takes longer than to decompress them.
 _READ_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 MIN_BATCH_ROWS = 256
-# The most logs per file group that a task can number, and the most tasks: a version has 9 digits.
-_FLUSHES = 1_000
-_MAX_ORDERED_TASK = 999_998
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,18 +214,18 @@ def _flush(
     existing = set(spec.locator.existing)
     done: list[Staged] = []
     temporary = _TemporaryRun(spec, task, flush, label)
+    logs = FlushedLogs(spec, task, flush)
     try:
-        for group in groups:
-            if direct and group.file_id is not None and group.file_id in existing:
-                version = _log_version(task, flush)
-                for part, ordered in _sorted_parts(rows, spec, group.rows):
-                    target = FileGroupId(group.partition, group.file_id, part.column_group)
-                    done.append(write_log(part, target, task, version, [ordered]))
-            else:
-                ordered = _sorted_rows(rows, spec, group.rows)
-                segment = temporary.append(group.partition, group.file_id, ordered)
-                staged = None if buckets is None else StagedBucket(group.slot, buckets)
-                done.append(replace(segment, staged=staged, wait=group.wait))
+        with logs:
+            for group in groups:
+                if direct and group.file_id is not None and group.file_id in existing:
+                    logs.write(FileGroupId(group.partition, group.file_id), rows, group.rows)
+                else:
+                    ordered = _sorted_rows(rows, spec, group.rows)
+                    segment = temporary.append(group.partition, group.file_id, ordered)
+                    staged = None if buckets is None else StagedBucket(group.slot, buckets)
+                    done.append(replace(segment, staged=staged, wait=group.wait))
+            done += logs.finish()
     except BaseException:
         temporary.abort()
         raise
@@ -244,34 +239,6 @@ def _sorted_rows(rows: pa.RecordBatch, spec: WriteSpec, subset: Positions) -> pa
     if not others:
         return rows.take(pa.array(sort_positions(rows, first, subset)))
     return rows.take(pa.array(sort_versions(rows, subset)))
-
-
-def _sorted_parts(
-    rows: pa.RecordBatch, spec: WriteSpec, subset: Positions
-) -> Iterator[tuple[WriteSpec, pa.RecordBatch]]:
-    """Yield the rows of each column group that is written, sorted once for each merge rule."""
-    held: dict[tuple[MergeRule, bool], pa.Int64Array] = {}
-    for part in spec.parts:
-        rule, marked = part.staged_rule, part.deletes_only
-        if (rule, marked) not in held:
-            some = subset
-            if marked:
-                flags = rows.column(FLAGS).to_numpy()[subset]
-                some = subset[flags & DELETED != 0]
-            held[rule, marked] = pa.array(sort_positions(rows, rule, some))
-        positions = held[rule, marked]
-        if len(positions):
-            names = [RECORD_KEY, *([FLAGS] if spec.may_delete else []), *part.schema.names]
-            yield part, rows.select(names).take(positions)
-
-
-def _log_version(task: TaskId, flush: int) -> int:
-    """Return a version that makes logs of one write replay in the order of tasks and their flushes.
-
-    Versions are compared as numbers. Write tokens, which come after them, are compared as strings,
-    where task 10 sorts before task 2.
-    """
-    return min(task.partition, _MAX_ORDERED_TASK) * _FLUSHES + min(flush, _FLUSHES - 2) + 1
 
 
 class _TemporaryRun:

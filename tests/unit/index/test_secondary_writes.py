@@ -1,13 +1,22 @@
 """Every write leaves a candidate of each row in every index; bad definitions leave nothing."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 import lakebed
 from lakebed.errors import ExistsError, InvalidError, NotFoundError, SchemaError
-from lakebed.index.secondary.open_index import OpenIndex, open_indexes
-from lakebed.write.index_runs import split_batches
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.index.secondary.definition import IndexDefinition
+from lakebed.index.secondary.entries import find_entries, make_keys
+from lakebed.index.secondary.new_entries import EntryKind, IndexWriters, NewEntries
+from lakebed.index.secondary.open_index import OpenIndex, index_folder, open_indexes
+from lakebed.table.files.file_group import FileGroupId
+from lakebed.write.index_runs import IndexParticipant, split_batches
+from lakebed.write.spec.status import WriteStatus
 from support.indexes import check_indexes, unindexed
+from support.specs import make_spec
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("city", pa.string()), ("n", pa.float64()), ("dt", pa.string())]
@@ -169,3 +178,25 @@ def test_many_entries_of_one_commit_are_sorted_in_parts():
     batches = [pa.record_batch({"n": list(range(count))}) for count in (4, 4, 1, 20, 4)]
     parts = list(split_batches(batches, 64))
     assert [[batch.num_rows for batch in part] for part in parts] == [[4, 4], [1], [20], [4]]
+
+
+def test_the_driver_writes_the_entries_of_many_tasks_before_they_fill_its_memory():
+    index = IndexDefinition("by_v", ("v",), ("int64",), "1")
+    spec = replace(make_spec(), indexes=IndexWriters((index,)))
+    participant = IndexParticipant(spec, max_bytes=3000)
+    for number in range(100):
+        keys = pa.record_batch({RECORD_KEY: [f"k{number}-{n}" for n in range(10)]})
+        made = NewEntries(index.folder, EntryKind.VALUES, make_keys(keys, "p"))
+        status = WriteStatus(FileGroupId("p", f"f{number}"), (), entries=(made,))
+        assert participant.take(status).entries == ()
+        assert participant.held_bytes <= 3000
+    folder = index_folder(spec.config, index)
+    written = [entry.path for entry in spec.storage.list(folder)]
+    assert 5 < len(written) < 50
+    entries = [
+        key
+        for path in written
+        for found in find_entries(spec.storage, path, [(b"", None)])
+        for key in found.column(RECORD_KEY).to_pylist()
+    ]
+    assert len(set(entries)) == len(entries) > 900

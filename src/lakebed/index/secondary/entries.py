@@ -102,15 +102,16 @@ def row_keys(entries: pa.RecordBatch) -> pa.Array:
 
 def sort_entries(entries: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Return entries in ascending order without duplicates."""
-    empty = pa.RecordBatch.from_pylist([], ENTRY_SCHEMA)
-    gathered = pa.concat_batches([empty, *entries])
-    keys = gathered.column(ENTRY_KEY)
-    order = pc.sort_indices(keys)
-    keys = keys.take(order)
-    if len(keys) > 1:
-        rises = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
-        order = order.filter(pa.concat_arrays([pa.array([True]), rises]))
-    return gathered.take(order)
+    held = [batch for batch in entries if batch.num_rows]
+    if not held:
+        return pa.RecordBatch.from_pylist([], ENTRY_SCHEMA)
+    gathered = held[0] if len(held) == 1 else pa.concat_batches(held)
+    ordered = gathered.take(pc.sort_indices(gathered.column(ENTRY_KEY)))
+    keys = ordered.column(ENTRY_KEY)
+    rises = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
+    if pc.all(rises, min_count=0).as_py():
+        return ordered
+    return ordered.filter(pa.concat_arrays([pa.array([True]), rises]))
 
 
 def write_entries(

@@ -66,6 +66,26 @@ class CommitRuns:
 
 
 @dataclass(frozen=True, slots=True)
+class MergedRuns:
+    """The runs of several commits, merged without looking up their rows.
+
+    If one of the commits is rolled back, its entries remain: they are superfluous candidates.
+    """
+
+    commits: frozenset[Instant]
+    runs: CommitRuns
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> Self:
+        """Parse a dict as returned by `values`."""
+        return cls(frozenset(map(str, values["commits"])), CommitRuns.parse(values["runs"]))
+
+    def values(self) -> dict[str, Any]:
+        """Return the runs as values of JSON."""
+        return {"commits": sorted(self.commits), "runs": asdict(self.runs)}
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """The runs of an index, and the commits that they account for.
 
@@ -84,6 +104,7 @@ class Manifest:
             were written, and the keys of those rows, whose entries in the base runs are stale. Its
             open runs contain the keys of all rows whose values depend on a merge.
         commits: The runs of commits whose rows are in neither `base` nor `delta`.
+        merged: The runs of further such commits, merged.
         whole: The file groups to which commits without runs have written since.
         emptied: The partitions in which file groups were replaced since.
         retired: Files that the previous manifest listed; a reader may still be using them.
@@ -99,6 +120,7 @@ class Manifest:
     base: tuple[RunFile, ...] = ()
     delta: CommitRuns = CommitRuns()
     commits: Mapping[Instant, CommitRuns] = field(default_factory=dict)
+    merged: tuple[MergedRuns, ...] = ()
     whole: frozenset[FileGroupId] = frozenset()
     emptied: frozenset[str] = frozenset()
     retired: tuple[str, ...] = ()
@@ -132,6 +154,7 @@ class Manifest:
                 base=_parse_runs(values["base"]),
                 delta=CommitRuns.parse(values["delta"]),
                 commits={at: CommitRuns.parse(runs) for at, runs in values["commits"].items()},
+                merged=tuple(map(MergedRuns.parse, values.get("merged", ()))),
                 whole=frozenset(FileGroupId(*map(str, group)) for group in values["whole"]),
                 emptied=frozenset(map(str, values["emptied"])),
                 retired=tuple(map(str, values["retired"])),
@@ -152,6 +175,7 @@ class Manifest:
             "base": [asdict(run) for run in self.base],
             "delta": asdict(self.delta),
             "commits": {at: asdict(runs) for at, runs in sorted(self.commits.items())},
+            "merged": [one.values() for one in self.merged],
             "whole": [[group.partition, group.file_id] for group in sorted(self.whole)],
             "emptied": sorted(self.emptied),
             "retired": list(self.retired),
@@ -161,10 +185,15 @@ class Manifest:
         return json.dumps(values, ensure_ascii=False, indent=1).encode()
 
     @property
+    def unsettled(self) -> list[CommitRuns]:
+        """Return the runs of commits whose rows were not looked up yet, merged or not."""
+        return [*(one.runs for one in self.merged), *self.commits.values()]
+
+    @property
     def files(self) -> frozenset[str]:
         """Return the paths of all runs in use."""
         runs = [*self.base, *self.delta.files]
-        runs += [run for of in self.commits.values() for run in of.files]
+        runs += [run for of in self.unsettled for run in of.files]
         return frozenset(run.path for run in runs)
 
     def lags(self, snapshot: Snapshot) -> bool:

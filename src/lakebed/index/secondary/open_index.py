@@ -71,7 +71,7 @@ class OpenIndex:
         return [
             *self.manifest.base,
             *self.manifest.delta.entries,
-            *(run for of in self.manifest.commits.values() for run in of.entries),
+            *(run for of in self.manifest.unsettled for run in of.entries),
         ]
 
     @property
@@ -79,7 +79,7 @@ class OpenIndex:
         """Return the runs of open entries, which are candidates of every query."""
         return [
             *self.manifest.delta.open,
-            *(run for of in self.manifest.commits.values() for run in of.open),
+            *(run for of in self.manifest.unsettled for run in of.open),
         ]
 
     @property

@@ -119,7 +119,12 @@ class IndexOptions(Settings):
     max_runs: int = setting(
         "lakebed.index.compact.max.runs",
         number(8, 1),
-        "an index with more runs of commits is compacted",
+        "the runs of small commits are merged when an index has more of them",
+    )
+    changed_ratio: float = setting(
+        "lakebed.index.compact.changed.ratio",
+        ratio(1.0),
+        "an index to which commits have added more entries than this share of its rows is compacted",
     )
     open_ratio: float = setting(
         "lakebed.index.compact.open.ratio",

@@ -12,7 +12,9 @@ from lakebed.table.files.archived_files import (
 )
 from lakebed.table.files.deleted_files import read_deleted
 from lakebed.table.files.file_group import BaseFile
+from lakebed.table.files.file_index import folder_of
 from lakebed.table.files.needed_files import NamedFile, newest_slices, written_files
+from lakebed.table.files.partition_search import FIRST_COMMIT
 from lakebed.table.snapshot import LATEST
 from lakebed.timeline.archived import read_manifest
 from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant
@@ -24,10 +26,10 @@ def record_archived_files(hold: TableHold, gone: Sequence[TimelineInstant]) -> N
     left = [commit for commit in hold.timeline.commits if commit not in gone]
     if not archive or not left:
         return
-    before, complete = _known(hold)
+    before, complete = _known(hold, gone)
     known = [*before, *_written(hold, gone)]
-    deleted = read_deleted(hold.active, hold.timeline)
-    there = {file.path for file in hold.snapshot.files}
+    deleted = read_deleted(hold.active, hold.timeline) & {file.path for file in known}
+    there = _existing(hold, deleted)
     replaced = _replaced(hold, gone)
     files = [
         file
@@ -42,11 +44,30 @@ def record_archived_files(hold: TableHold, gone: Sequence[TimelineInstant]) -> N
     )
 
 
-def _known(hold: TableHold) -> tuple[list[NamedFile], bool]:
+def _existing(hold: TableHold, paths: frozenset[str]) -> frozenset[str]:
+    """Return those of `paths` that are visible files, listing only their partitions."""
+    if not paths:
+        return paths
+    part = hold.snapshot.within(map(folder_of, paths))
+    return paths & {file.path for file in part.files}
+
+
+def _is_beginning(hold: TableHold, gone: Sequence[TimelineInstant]) -> bool:
+    """Return whether `gone` begin with the first commit of the table, so no commit precedes them."""
+    commits = [instant for instant in gone if instant.action in COMMIT_ACTIONS]
+    if not commits or commits[0] != hold.timeline.commits[0]:
+        return False
+    first = hold.snapshot.commits.files(commits[0], frozenset())
+    return FIRST_COMMIT in (first.extra_metadata or {})
+
+
+def _known(hold: TableHold, gone: Sequence[TimelineInstant]) -> tuple[list[NamedFile], bool]:
     """Return the recorded files of archived commits; if the record is stale, the files found.
 
     The second value is whether these are all the files that archived commits left behind.
     """
+    if _is_beginning(hold, gone):
+        return [], True
     storage, history = hold.storage, hold.config.history_path
     try:
         before = read_archived_files(storage)

@@ -7,6 +7,7 @@ timeline must have no gap). A crash in between leaves instants in both places, w
 the next archiving removes them from the active timeline.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -23,7 +24,7 @@ from lakebed.services.clean.clean_input import data_files, read_replaced, withou
 from lakebed.services.clean.plan import safe_limit
 from lakebed.services.indexing.build import account_for_commits
 from lakebed.services.record_index import account_for_record_index
-from lakebed.table.files.file_group import DataFile
+from lakebed.storage.storage import Entry
 from lakebed.table.files.visibility import Visibility
 from lakebed.timeline.archive_writer import (
     KEPT_MANIFESTS,
@@ -35,6 +36,8 @@ from lakebed.timeline.archived import ArchivedInstant, read_archived
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
 
+# Whatever may be the instant in the name of a data file.
+_INSTANTS: Final = re.compile("_([0-9]{14,20})(?=[_.])")
 _PLANNED: Final = frozenset(
     {
         Action.CLEAN,
@@ -124,14 +127,11 @@ def _plan(hold: TableHold, options: ArchiveOptions) -> tuple[TimelineInstant, ..
     if not plan_archive(hold.timeline, options, kind, zone, young):
         return ()
     replaced = read_replaced(hold.snapshot)
-    there = {(file.partition, file.name.file_id) for file in _files(hold)} if replaced else set()
+    part = hold.snapshot.within(partition for partition, _ in replaced)
+    there = {(file.partition, file.name.file_id) for file in data_files(part.entries())}
     # Without the commit that replaced them, remaining files would become visible again.
     uncleaned = (replaced[group] for group in there & replaced.keys())
     return plan_archive(hold.timeline, options, kind, zone, min((young, *uncleaned)))
-
-
-def _files(hold: TableHold) -> Iterator[DataFile]:
-    return data_files(hold.storage)
 
 
 def _without(timeline: Timeline, chosen: tuple[TimelineInstant, ...]) -> Timeline:
@@ -143,9 +143,21 @@ def _without(timeline: Timeline, chosen: tuple[TimelineInstant, ...]) -> Timelin
 def _delete_leftovers(hold: TableHold, later: Timeline) -> int:
     """Delete files that are not visible now but would be on the timeline `later`."""
     visibility = hold.snapshot.visibility
+    timeline, changes = hold.timeline, dict[Instant, bool]()
+
+    def may_change(entry: Entry) -> bool:
+        # Most files of a large table are of instants that were archived long ago.
+        for instant in _INSTANTS.findall(entry.path):
+            if instant not in changes:
+                is_old = timeline.completed(instant) is None and timeline.is_committed(instant)
+                changes[instant] = later.is_archived(instant) and not is_old
+            if changes[instant]:
+                return True
+        return False
+
     found = (
         file
-        for file in _files(hold)
+        for file in data_files(filter(may_change, hold.snapshot.entries()))
         if later.is_archived(file.name.instant) and visibility.of(file) is Visibility.LEFTOVER
     )
     gone = without_archived(hold.snapshot, found)

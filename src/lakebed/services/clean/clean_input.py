@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from lakebed.format.names.instant_name import Action
 from lakebed.model.instant import Instant
-from lakebed.storage.storage import Entry, Storage
+from lakebed.storage.storage import Entry
 from lakebed.table.files.copies import without_copies
 from lakebed.table.files.file_group import (
     DataFile,
@@ -19,7 +19,7 @@ from lakebed.table.files.file_group import (
 from lakebed.table.files.pending_plans import planned_groups
 from lakebed.table.files.retention import earliest_retained, savepoint_paths
 from lakebed.table.files.visibility import Visibility
-from lakebed.table.snapshot import Snapshot, table_files
+from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_completions
 from lakebed.timeline.timeline import Timeline
 
@@ -98,9 +98,9 @@ def read_clean_input(snapshot: Snapshot) -> CleanInput:
     )
 
 
-def data_files(storage: Storage) -> Iterator[DataFile]:
-    """List the base and log files of a table, without its change data."""
-    for file in _data_files(table_files(storage)):
+def data_files(entries: Iterable[Entry]) -> Iterator[DataFile]:
+    """Yield the base and log files among objects of a table, without its change data."""
+    for file in _data_files(entries):
         if not (isinstance(file, LogFile) and file.is_cdc):
             yield file
 

@@ -1,13 +1,12 @@
 """Compacts a secondary index: replaces the runs of commits with entries of the current rows.
 
-Every key that was written since the last compaction is looked up at one snapshot, and the entries
+`trigger.py` decides when, and whether the runs of small commits are only merged instead. Every key that was written since the last compaction is looked up at one snapshot, and the entries
 of the row found replace all others of that key. So stale and open entries are removed without any
 record of earlier values. The result is a small delta beside the base runs, with the keys whose
 entries in the base runs are stale. When the delta exceeds a share of the base runs, both are merged.
 """
 
 import logging
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -43,6 +42,7 @@ from lakebed.services.indexing.build import (
     missing_index,
     write_base,
 )
+from lakebed.services.indexing.merge_runs import merge_commits, put_merged
 from lakebed.services.indexing.parts import (
     EVERYTHING,
     PartTask,
@@ -50,6 +50,7 @@ from lakebed.services.indexing.parts import (
     merge_parts,
     write_parts,
 )
+from lakebed.services.indexing.trigger import FEW_KEYS, Due, choose_runs, what_is_due
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.snapshot import Snapshot
@@ -60,12 +61,12 @@ log = logging.getLogger(__name__)
 
 # If the share of changed entries exceeds _MERGE_SHARE, the delta is merged into the base runs; if
 # it exceeds _REBUILD_SHARE, all rows are read instead of looking up the changed keys: a key that is
-# looked up takes as long as some 40 rows of a scan. Up to _FEW_KEYS keys are always looked up, and
+# looked up takes as long as some 40 rows of a scan. Up to FEW_KEYS keys are always looked up, and
 # more than _MANY_KEYS never.
 _MERGE_SHARE = 0.1
 _REBUILD_SHARE = 0.02
-_FEW_KEYS = 10_000
 _MANY_KEYS = 2_000_000
+_LOOKUP_TASKS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,23 +95,15 @@ class _Settled:
     changed: int
 
 
-def is_due(manifest: Manifest, options: IndexOptions) -> bool:
-    """Return whether an index has too many runs or open entries, or does not cover some rows."""
-    commits = manifest.commits.values()
-    runs = sum(len(of.entries) + len(of.open) for of in commits)
-    still_open = sum(run.entries for of in commits for run in of.open)
-    entries = sum(run.entries for run in (*manifest.base, *manifest.delta.entries))
-    too_open = still_open > max(_FEW_KEYS // 100, options.open_ratio * entries)
-    return bool(manifest.whole) or runs > options.max_runs or too_open
-
-
-def due_indexes(snapshot: Snapshot) -> list[str]:
+def due_indexes(snapshot: Snapshot, options: IndexOptions) -> list[str]:
     """Return the names of the indexes that are due for compaction."""
-    options = IndexOptions.of(snapshot.config.properties)
     found = []
     for index in parse_definitions(snapshot.config.properties):
         opened = open_index(snapshot, index)
-        if isinstance(opened, OpenIndex) and is_due(opened.manifest, options):
+        if (
+            isinstance(opened, OpenIndex)
+            and what_is_due(opened.manifest, options) is not Due.NOTHING
+        ):
             found.append(index.name)
     return found
 
@@ -138,8 +131,11 @@ def compact_index(
         return None
     before = opened.manifest
     settled = options or IndexOptions.of(snapshot.config.properties)
-    if not force and not is_due(before, settled):
+    due = Due.SETTLE if force else what_is_due(before, settled)
+    if due is Due.NOTHING:
         return None
+    if due is Due.MERGE:
+        return _merge(target, definition, before, settled.max_runs, token)
     try:
         made = _settle(target, snapshot, definition, before, token)
     except NotFoundError:
@@ -154,6 +150,30 @@ def compact_index(
             return None
     entries = sum(run.entries for run in (*made.base, *made.delta.entries))
     return IndexCompaction(name, made.changed, entries, len(made.base) + len(made.delta.files))
+
+
+def _merge(
+    target: WriteTarget, definition: IndexDefinition, before: Manifest, max_runs: int, token: str
+) -> IndexCompaction | None:
+    """Merge the runs of small commits; return None if another process changed the index first."""
+    folder = index_folder(target.config, definition)
+    commits, earlier = choose_runs(before, max_runs)
+    try:
+        new = merge_commits(target.storage, before, commits, earlier, f"{folder}/base-{token}")
+    except NotFoundError:
+        log.warning("index %s changed while its runs were merged", definition.name)
+        return None
+    with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
+        if find_index(hold.config, definition.name) != definition or not put_merged(
+            hold, folder, before, earlier, new
+        ):
+            for run in new.runs.files:
+                if run.path not in before.files:
+                    hold.storage.delete(run.path)
+            log.warning("index %s changed while its runs were merged", definition.name)
+            return None
+    runs = [*before.base, *before.delta.files, *new.runs.files]
+    return IndexCompaction(definition.name, 0, sum(run.entries for run in runs), len(runs))
 
 
 def _is_changed(
@@ -178,18 +198,19 @@ def _settle(
     storage, folder = snapshot.storage, index_folder(snapshot.config, definition)
     kinds = definition.resolve(snapshot.schema)
     assert kinds is not None, definition
-    listed = [run for of in manifest.commits.values() for run in of.files]
+    listed = [run for of in manifest.unsettled for run in of.files]
     # The table may have been compacted since these keys were left open.
     listed += manifest.delta.open
+    read = {group.partition for group in manifest.whole} | manifest.emptied
     whole = [
         slice_
-        for slice_ in snapshot.slices
+        for slice_ in (snapshot.within(read).slices if read else ())
         if slice_.group in manifest.whole or slice_.group.partition in manifest.emptied
     ]
     held = sum(run.entries for run in manifest.base)
     written = sum(run.entries for run in listed)
-    many = min(_MANY_KEYS, max(_FEW_KEYS, int(_REBUILD_SHARE * held)))
-    if written > many or 2 * _cost(whole) > _cost(snapshot.slices):
+    many = min(_MANY_KEYS, max(FEW_KEYS, int(_REBUILD_SHARE * held)))
+    if written > many or (whole and 2 * _cost(whole) > _cost(snapshot.slices)):
         return _rebuilt(target, snapshot, definition, token, written)
     label, prefix = f"compact index {definition.name}", f"{folder}/base-{token}"
     view, executor = snapshot.view(target.merger), target.executor
@@ -204,7 +225,7 @@ def _settle(
         if changed.num_rows > many:
             return _rebuilt(target, snapshot, definition, token, changed.num_rows)
         keys = changed
-    lookups = _lookups(view, snapshot.slices, definition, folder, whole, keys)
+    lookups = _lookups(view, snapshot, definition, folder, whole, keys)
     written_parts += executor.run(write_parts, lookups, label)
     new = _write_keys(storage, f"{prefix}-keys", [changed])
     touched = (*manifest.delta.deleted, *new)
@@ -245,25 +266,35 @@ def _values(written: Iterable[CommitRuns]) -> list[RunFile]:
 
 def _lookups(
     view: TableView,
-    slices: Iterable[FileSlice],
+    snapshot: Snapshot,
     definition: IndexDefinition,
     folder: str,
     whole: Iterable[FileSlice],
     keys: pa.RecordBatch,
 ) -> list[PartTask]:
-    """Return the tasks that look up keys in all slices but those of `whole`."""
-    tasks: list[PartTask] = []
-    done = {slice_.group for slice_ in whole}
-    wanted: dict[str, list[str]] = defaultdict(list)
+    """Return the tasks that look up keys in all slices of their partitions but those of `whole`."""
+    wanted: dict[str, tuple[str, ...]] = {}
     partitions = keys.column(PARTITION_PATH).dictionary_encode()
     for code, partition in enumerate(partitions.dictionary.to_pylist()):
         of = pc.equal(partitions.indices, code)
-        wanted[partition] = keys.column(RECORD_KEY).filter(of).to_pylist()
-    for slice_ in slices:
-        asked = wanted.get(slice_.group.partition)
-        if asked and slice_.group not in done:
-            tasks.append(PartTask(view, definition, folder, (slice_,), (tuple(asked),)))
-    return tasks
+        wanted[partition] = tuple(keys.column(RECORD_KEY).filter(of).to_pylist())
+    if not wanted:
+        return []
+    done = {slice_.group for slice_ in whole}
+    slices = [slice_ for slice_ in snapshot.within(wanted).slices if slice_.group not in done]
+    asked = [slice_ for slice_ in slices if slice_.group.partition in wanted]
+    # A task writes a part, so the keys of many small file groups share one.
+    size = max(1, -(-len(asked) // _LOOKUP_TASKS))
+    return [
+        PartTask(
+            view,
+            definition,
+            folder,
+            tuple(some),
+            tuple(wanted[one.group.partition] for one in some),
+        )
+        for some in (asked[start : start + size] for start in range(0, len(asked), size))
+    ]
 
 
 def _keys_of(storage: Storage, runs: Iterable[RunFile]) -> pa.RecordBatch:
@@ -310,6 +341,7 @@ def _put(
     # Archiving may have accounted for later commits.
     ahead = any(not snapshot.timeline.is_committed(at) for at in now.covered)
     last = max(settled, default="")
+    known = frozenset(before.commits).union(*(one.commits for one in before.merged))
     manifest = replace(
         now,
         token=token,
@@ -325,6 +357,11 @@ def _put(
             for at, runs in now.commits.items()
             if at not in before.commits
         },
+        merged=tuple(
+            replace(one, runs=as_late(one.runs)) if min(one.commits - known) < last else one
+            for one in now.merged
+            if not one.commits <= known
+        ),
         whole=now.whole if ahead else frozenset(),
         emptied=now.emptied if ahead else frozenset(),
     )

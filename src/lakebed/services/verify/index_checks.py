@@ -62,7 +62,7 @@ def check_indexes(
 def _damage(index: OpenIndex) -> str | None:
     """Return the problem of the first run that cannot be read; None if all can be read."""
     manifest = index.manifest
-    commits = [manifest.delta, *manifest.commits.values()]
+    commits = [manifest.delta, *manifest.unsettled]
     for run in (*manifest.base, *(run for of in commits for run in of.files)):
         try:
             found = count_entries(index.storage, run.path, [EVERYTHING])
