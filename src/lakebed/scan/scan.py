@@ -25,6 +25,7 @@ from lakebed.scan.index_choice import (
     find_candidates,
 )
 from lakebed.scan.prune import prune_slices, within_predicate
+from lakebed.scan.prune_files import prune_by_statistics
 from lakebed.scan.prune_step import PruneStep
 from lakebed.scan.slice_size import ReadSize, measure_slice
 from lakebed.table.changes.column_types import check_column_types
@@ -291,7 +292,7 @@ def plan_scan(
         return _plan_snapshot(snapshot, columns, where, merger, opened, exact=exact)
     alone = map(_base_alone, snapshot.slices)
     slices = tuple(s for s in alone if s.base_file is not None or s.others or s.damage)
-    return _scan(snapshot, slices, columns, where, merger)
+    return _scan(snapshot, slices, columns, where, merger, exact=exact)
 
 
 def _plan_snapshot(
@@ -305,7 +306,7 @@ def _plan_snapshot(
 ) -> Scan:
     config, schema = snapshot.config, snapshot.schema
     if not indexes:
-        return _scan(snapshot, snapshot.slices, columns, where, merger)
+        return _scan(snapshot, snapshot.slices, columns, where, merger, exact=exact)
     predicate = parse_where(where, schema)
     found = find_candidates(config, schema, predicate, indexes, exact=exact)
     if config.partition_fields and found.partitions is not None:
@@ -314,7 +315,7 @@ def _plan_snapshot(
         scan = _scan(part, part.slices, columns, where, merger, found)
         if scan.candidates is not None:
             return scan
-    return _scan(snapshot, snapshot.slices, columns, where, merger, found)
+    return _scan(snapshot, snapshot.slices, columns, where, merger, found, exact=exact)
 
 
 def _base_alone(slice_: FileSlice) -> FileSlice:
@@ -390,11 +391,16 @@ def _scan(
     where: str | None,
     merger: Merger | None,
     found: Found | None = None,
+    *,
+    exact: bool | None = None,
 ) -> Scan:
+    """Select the slices; `exact` is as in `plan_scan`, None to use no column statistics."""
     view = snapshot.view(merger)
     config, schema = snapshot.config, snapshot.schema
     predicate = parse_where(where, schema)
     pruned = prune_slices(config, schema, predicate, slices)
+    if exact is not None and predicate is not None:
+        pruned = prune_by_statistics(snapshot, predicate, pruned, exact=exact)
     choice = Choice(pruned.slices)
     if found is not None:
         choice = choose_indexes(config, schema, pruned, found)

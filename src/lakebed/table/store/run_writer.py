@@ -5,7 +5,7 @@ Rows are sorted by the bytes of a key column, by default the record key, each ke
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -21,12 +21,16 @@ from lakebed.format.files.footer import (
     FOOTER_MIN_KEY,
     FOOTER_ROW_GROUP_KEY_BYTES,
     FOOTER_ROW_GROUP_KEYS,
+    FOOTER_WITHOUT_NAN,
+    encode_columns_without_nan,
     encode_row_group_key_bytes,
     encode_row_group_keys,
     same_order_in_java,
 )
+from lakebed.format.files.parquet_statistics import FileStatistics, written_statistics
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, META_COLUMNS, RECORD_KEY
 from lakebed.storage.streams import WriteStream
+from lakebed.table.read.file_statistics import summarize
 from lakebed.table.store.new_run import NewRun
 
 ROW_GROUP_ROWS = 16_384
@@ -113,6 +117,10 @@ class RunWriter(NewRun):
         self._first_keys: list[bytes] = []
         self._sink = ParquetSink(stream)
         self._writer: pq.ParquetWriter | None = None
+        self._written: list[pq.FileMetaData] = []
+        floats = (f.name for f in schema if pa.types.is_floating(f.type))
+        self._floats = tuple(floats) if key == RECORD_KEY else ()
+        self._without_nan = set(self._floats)
         self._encoder = ThreadPoolExecutor(1, thread_name_prefix="lakebed-encode")
         self._encoding: deque[Future[None]] = deque()
 
@@ -150,6 +158,7 @@ class RunWriter(NewRun):
         table = pa.Table.from_batches(group).unify_dictionaries()
         if self._writer is None:
             self._writer = self._open(_repeating_leaves(table.drop_columns([self._key])))
+        self._without_nan -= {n for n in self._without_nan if _holds_nan(table.column(n))}
         self._writer.write_table(table, row_group_size=table.num_rows)
 
     def _open(self, repeating: list[str]) -> pq.ParquetWriter:
@@ -167,6 +176,7 @@ class RunWriter(NewRun):
             write_batch_size=min(self._sizes.page_rows, _WRITE_BATCH_ROWS),
             # Arrow's own schema would restore the dictionaries of constant columns.
             store_schema=False,
+            metadata_collector=self._written,
         )
 
     def _end(self) -> None:
@@ -189,9 +199,17 @@ class RunWriter(NewRun):
         low, high = self.min_key, self.max_key
         if low is not None and high is not None and same_order_in_java(low + high):
             footer |= {FOOTER_MIN_KEY: low, FOOTER_MAX_KEY: high}
+        if self._floats:
+            footer[FOOTER_WITHOUT_NAN] = encode_columns_without_nan(self._without_nan, self.rows)
         if (keys := encode_row_group_keys([k.decode() for k in self._first_keys])) is not None:
             footer[FOOTER_ROW_GROUP_KEYS] = keys
         return footer
+
+    def statistics(self, columns: Sequence[str]) -> FileStatistics:
+        """Return the statistics of `columns` in the closed file."""
+        [metadata] = self._written
+        groups = written_statistics(metadata, columns, self._without_nan)
+        return summarize(metadata.schema.to_arrow_schema(), groups)
 
     def _other_footer(self) -> dict[str, str]:
         """Return the footer of a run with another key; Hudi's entries are about record keys."""
@@ -208,6 +226,10 @@ class RunWriter(NewRun):
         self._encoder.shutdown(cancel_futures=True)
         if self._writer is not None:
             self._writer.close()
+
+
+def _holds_nan(values: pa.ChunkedArray) -> bool:
+    return bool(pc.any(pc.is_nan(values), min_count=0).as_py())
 
 
 def _bytes(key: pa.Scalar) -> bytes:
