@@ -103,7 +103,11 @@ def main() -> None:
             name: {key: round(statistics.median(one[key] for one in of), 1) for key in of[0]}
             for name, of in found.items()
         }
-        print(json.dumps({"partitions": args.partitions, "write_s": written, "run_bytes": size, **medians}))
+        print(
+            json.dumps(
+                {"partitions": args.partitions, "write_s": written, "run_bytes": size, **medians}
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -46,3 +46,5 @@ def check_indexes(table: Table, *, covered: bool = False) -> None:
         if isinstance(index, OpenIndex):
             found = check_index(snapshot, index, LocalExecutor(1))
             assert found.missing == 0, (index.definition.name, found)
+            if True:
+                assert found.superfluous == 0, (index.definition.name, found)

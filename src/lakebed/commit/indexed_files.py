@@ -12,6 +12,7 @@ from lakebed.errors import CorruptError
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.instant import Instant
 from lakebed.model.options.writers import FILE_INDEX_MIN_FILES
+from lakebed.storage.storage import Storage
 from lakebed.table.files.archived_files import read_archived_files
 from lakebed.table.files.column_statistics import (
     STATISTICS_FOLDER,
@@ -19,6 +20,7 @@ from lakebed.table.files.column_statistics import (
     write_statistics,
 )
 from lakebed.table.files.file_index import FILES_FOLDER, count_files, write_run
+from lakebed.timeline.timeline import Timeline
 
 
 def index_files(hold: TableHold, instant: Instant, metadata: CommitMetadata) -> None:
@@ -46,17 +48,17 @@ def delete_runs(hold: TableHold, instants: Iterable[Instant]) -> None:
             hold.storage.delete(f"{FILES_FOLDER}/{name}")
     if not (names := hold.storage.names(STATISTICS_FOLDER)):
         return
-    needed = needed_statistics(hold)
+    needed = needed_statistics(hold.storage, hold.timeline)
     for name in names:
         if (path := f"{STATISTICS_FOLDER}/{name}") not in needed:
             hold.storage.delete(path)
 
 
-def needed_statistics(hold: TableHold) -> frozenset[str]:
+def needed_statistics(storage: Storage, timeline: Timeline) -> frozenset[str]:
     """Return the paths that column statistics of current files would have."""
-    pairs = {(commit.requested, commit.completion or "") for commit in hold.timeline.commits}
+    pairs = {(commit.requested, commit.completion or "") for commit in timeline.commits}
     try:
-        record = read_archived_files(hold.storage)
+        record = read_archived_files(storage)
     except CorruptError:
         record = None
     if record is not None:

@@ -137,19 +137,21 @@ class CommitCache:
         return held
 
     def statistics(
-        self, timeline: Timeline, instants: Set[str], columns: Set[str]
+        self, timeline: Timeline, instants: Set[str] | None, columns: Set[str]
     ) -> Mapping[str, FileStatistics]:
         """Return the statistics of `columns`, by path, of files that commits `instants` wrote.
 
-        Files of commits without statistics, or with damaged ones, are left out.
+        None means all commits whose files may be visible. Files of commits without statistics, or
+        with damaged ones, are left out.
         """
         if self._statistics_runs is None:
             self._statistics_runs = frozenset(self.active.storage.names(STATISTICS_FOLDER))
         found: dict[str, FileStatistics] = {}
         if not self._statistics_runs:
             return found
+        names = {name.partition("_")[0] for name in self._statistics_runs}
         archived: Mapping[str, str] | None = None
-        for instant in instants:
+        for instant in names if instants is None else names & instants:
             commit = timeline.completed(instant)
             completion = None if commit is None else commit.completion
             if commit is None and timeline.is_archived(instant):

@@ -1,16 +1,29 @@
 """Sums up the statistics of a file's row groups, so that a whole file can be left out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
 
 from lakebed.format.files.parquet_statistics import ChunkStatistics, FileStatistics
+from lakebed.storage.storage import Storage
+from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.read.row_group_filter import is_text, read_bound
 
 MAX_TEXT_BYTES: Final = 32
 """Longer bounds of strings are shortened: the lower one to a prefix, the upper one to a string that
 is greater than all strings with its prefix."""
+
+
+def read_statistics(storage: Storage, path: str, columns: Collection[str]) -> FileStatistics:
+    """Return the statistics of `columns` of a base file, from its footer."""
+    with open_parquet(storage, path, f"base file {path!r}") as file:
+        flat = [
+            field.name
+            for field in file.schema
+            if field.name in columns and not pa.types.is_nested(field.type)
+        ]
+        return summarize(file.schema, file.statistics(flat))
 
 
 def summarize(schema: pa.Schema, groups: Sequence[Mapping[str, ChunkStatistics]]) -> FileStatistics:

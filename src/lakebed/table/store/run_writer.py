@@ -117,7 +117,6 @@ class RunWriter(NewRun):
         self._first_keys: list[bytes] = []
         self._sink = ParquetSink(stream)
         self._writer: pq.ParquetWriter | None = None
-        self._written: list[pq.FileMetaData] = []
         floats = (f.name for f in schema if pa.types.is_floating(f.type))
         self._floats = tuple(floats) if key == RECORD_KEY else ()
         self._without_nan = set(self._floats)
@@ -176,7 +175,6 @@ class RunWriter(NewRun):
             write_batch_size=min(self._sizes.page_rows, _WRITE_BATCH_ROWS),
             # Arrow's own schema would restore the dictionaries of constant columns.
             store_schema=False,
-            metadata_collector=self._written,
         )
 
     def _end(self) -> None:
@@ -207,7 +205,8 @@ class RunWriter(NewRun):
 
     def statistics(self, columns: Sequence[str]) -> FileStatistics:
         """Return the statistics of `columns` in the closed file."""
-        [metadata] = self._written
+        assert self._writer is not None
+        metadata = self._writer.writer.metadata
         groups = written_statistics(metadata, columns, self._without_nan)
         return summarize(metadata.schema.to_arrow_schema(), groups)
 
