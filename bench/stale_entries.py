@@ -9,6 +9,7 @@ update without the indexed column, which leaves open entries in tables of versio
 
 import argparse
 import json
+import tempfile
 
 import pyarrow as pa
 
@@ -16,13 +17,16 @@ import lakebed
 from lakebed.index.secondary.open_index import OpenIndex, open_indexes
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.indexing.check import check_index
+from lakebed.storage.local import LocalStorage
+from lakebed.table.config.properties_file import load_config
+from lakebed.table.snapshot import load_snapshot
 
 
-def shares(rows: int, hot: int, upserts: int) -> dict[str, object]:
+def shares(path: str, rows: int, hot: int, upserts: int) -> dict[str, object]:
     """Return the shares in a table of so many rows, of which the same `hot` ones are upserted."""
     table = lakebed.create_table(
         None,
-        f"memory://stale/{hot}",
+        path,
         "id STRING, ts BIGINT, city STRING",
         key="id",
         ordering="ts",
@@ -41,7 +45,8 @@ def shares(rows: int, hot: int, upserts: int) -> dict[str, object]:
             table.update_columns(pa.table({"id": keys, "ts": times}))
         else:
             table.upsert(pa.table({"id": keys, "ts": times, "city": [f"w{number}"] * hot}))
-        snapshot = table._snapshot(None)
+        storage = LocalStorage(path)
+        snapshot = load_snapshot(storage, load_config(storage))
         [index] = open_indexes(snapshot)
         assert isinstance(index, OpenIndex)
         current = check_index(snapshot, index, LocalExecutor(1)).current
@@ -59,10 +64,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--upserts", type=int, default=50)
     args = parser.parse_args()
-    found = {
-        f"{share:.1%} hot": shares(args.rows, int(args.rows * share), args.upserts)
-        for share in (0.001, 0.01, 0.1)
-    }
+    found = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for share in (0.001, 0.01, 0.1):
+            hot = int(args.rows * share)
+            found[f"{share:.1%} hot"] = shares(f"{scratch}/{hot}", args.rows, hot, args.upserts)
     print(json.dumps(found))
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -11,7 +12,7 @@ from lakebed.errors import CorruptError, DamageWarning, InvalidError, NotFoundEr
 from lakebed.expr.constraints import constraints_of
 from lakebed.expr.predicate import Predicate
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.index.secondary.definition import parse_definitions
+from lakebed.index.secondary.definition import IndexDefinition, parse_definitions
 from lakebed.index.secondary.entries import (
     ENTRY_KEY,
     find_entries,
@@ -27,7 +28,7 @@ from lakebed.model.executor import LocalExecutor
 from lakebed.services.indexing.build import create_index
 from lakebed.services.indexing.check import check_index
 from lakebed.services.indexing.compact import compact_index
-from lakebed.services.indexing.parts import EVERYTHING
+from lakebed.services.indexing.parts import EVERYTHING, merge_parts
 from lakebed.services.verify.findings import Code
 from lakebed.services.verify.plan import plan_repair
 from lakebed.storage.objects import memory_storage
@@ -552,6 +553,71 @@ def test_of_two_builds_at_once_both_succeed(stage):
     target = replace(table._target(), executor=Interrupted(stage, others))
     assert create_index(target, "by_city", ["city"])[0].entries == 3
     check_indexes(table, covered=True)
+
+
+MEANWHILE = {
+    "upsert": lambda t, _: t.upsert(rows({"k": "oslo", "new": "oslo"}, 9)),
+    "delete": lambda t, _: t.delete([{"uuid": "l"}]),
+    "table compaction": lambda t, _: t.compact(mode="full"),
+    "replacement": lambda t, _: t.insert_overwrite(rows({"k": "bern"}, 9)),
+    "rollback": lambda t, commit: t.rollback(commit.instant),
+}
+
+
+@pytest.mark.parametrize("deed", MEANWHILE)
+@pytest.mark.parametrize("stage", ["build", "merge"])
+def test_a_build_while_writers_go_on_misses_nothing(stage, deed):
+    table = make(f"meanwhile-{stage}-{deed}", BY_HAND | {"hoodie.compact.inline": "false"})
+    table.bulk_insert(rows({"k": "rome", "l": "lima", "m": "lima"}))
+    commit = table.upsert(rows({"m": "rome"}, 2))
+    others = Interrupted(stage, lambda: MEANWHILE[deed](table, commit))
+    create_index(replace(table._target(), executor=others), "by_city", ["city"])
+    check_indexes(table, covered=True)
+    everything = table.to_arrow()
+    for city in ("rome", "lima", "oslo", "bern"):
+        wanted = everything.filter(pc.equal(everything["city"], city))["uuid"].to_pylist()
+        assert found(table, f"city = '{city}'") == set(wanted)
+
+
+def test_losing_every_file_of_the_indexes_loses_no_definition():
+    table = make("all-lost", BY_HAND)
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+    table.create_index("by_city", ["city"])
+    for entry_ in list(table._storage.list(".hoodie/lakebed/index")):
+        table._storage.delete(entry_.path)
+    again = lakebed.open_table(None, table.path)
+    [info] = again.indexes()
+    assert (info.name, info.columns) == ("by_city", ("city",))
+    assert "its manifest is missing; run repair()" in info.state
+    assert again.to_arrow(where="city = 'rome'")["uuid"].to_pylist() == ["k"]
+    again.repair()
+    assert found(again, "city = 'rome'") == {"k"}
+    check_indexes(again, covered=True)
+
+
+def test_all_entries_of_a_value_are_in_one_base_run():
+    # As many entries as several base runs hold, of few values.
+    count = 2_200_000
+    numbers = np.arange(count)
+    cities = pa.array(["a", "b", "c", "d", "e"]).take(pa.array(numbers * 5 // count))
+    keys = pc.utf8_lpad(pc.cast(pa.array(numbers), pa.string()), 7, "0")
+    batch_ = pa.RecordBatch.from_arrays([keys, cities], names=[RECORD_KEY, "city"])
+    storage = memory_storage()
+    part = write_entries(storage, "part", [make_entries(batch_, ["city"], "")], compress=False)
+    definition = IndexDefinition("by_city", ("city",), ("string",), "1")
+    runs = merge_parts(storage, definition, [pa.string()], [part], "base", LocalExecutor(1))
+    values = [
+        {key[1:2] for b in find_entries(storage, run.path, [EVERYTHING]) for key in ends(b)}
+        for run in runs
+    ]
+    assert len(runs) > 1
+    assert sum(run.entries for run in runs) == count
+    assert sum(map(len, values)) == 5
+
+
+def ends(entries_: pa.RecordBatch) -> list[bytes]:
+    keys = entries_.column(ENTRY_KEY)
+    return [keys[0].as_py(), keys[len(keys) - 1].as_py()]
 
 
 def test_a_rebuilt_index_keeps_no_runs_of_older_commits():
