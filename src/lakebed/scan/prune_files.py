@@ -28,7 +28,7 @@ _MAX_VALUES: Final = 1_000
 _PREFIXES: Final = ("like", "startswith")
 
 
-class FileTest:
+class FilePruner:
     """Finds the files in which no row can satisfy a predicate; `exact` is as in `plan_scan`."""
 
     def __init__(self, snapshot: Snapshot, predicate: Predicate, *, exact: bool) -> None:
@@ -49,7 +49,7 @@ class FileTest:
             return snapshot
         if snapshot.partitions is not None and len(snapshot.partitions) < MIN_FILES:
             return snapshot
-        partitions = snapshot.partitions_without(self._gone)
+        partitions = snapshot.partitions_without(lambda: self._gone(None))
         return snapshot if partitions is None else snapshot.within(partitions)
 
     def prune(self, pruned: Pruned) -> Pruned:

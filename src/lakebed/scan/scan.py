@@ -25,7 +25,7 @@ from lakebed.scan.index_choice import (
     find_candidates,
 )
 from lakebed.scan.prune import prune_slices, within_predicate
-from lakebed.scan.prune_files import FileTest
+from lakebed.scan.prune_files import FilePruner
 from lakebed.scan.prune_step import PruneStep
 from lakebed.scan.slice_size import ReadSize, measure_slice
 from lakebed.table.changes.column_types import check_column_types
@@ -289,7 +289,7 @@ def plan_scan(
         opened = open_indexes(snapshot) if indexes is None else indexes
     predicate = parse_where(where, snapshot.schema)
     snapshot = within_predicate(snapshot, predicate)
-    files = None if predicate is None else FileTest(snapshot, predicate, exact=exact)
+    files = None if predicate is None else FilePruner(snapshot, predicate, exact=exact)
     if not read_optimized:
         return _plan_snapshot(snapshot, columns, where, merger, opened, files, exact=exact)
     if files is not None:
@@ -305,7 +305,7 @@ def _plan_snapshot(
     where: str | None,
     merger: Merger | None,
     indexes: Indexes,
-    files: FileTest | None,
+    files: FilePruner | None,
     *,
     exact: bool,
 ) -> Scan:
@@ -400,7 +400,7 @@ def _scan(
     merger: Merger | None,
     found: Found | None = None,
     *,
-    files: FileTest | None = None,
+    files: FilePruner | None = None,
 ) -> Scan:
     """Select the slices; without `files`, no column statistics are used."""
     view = snapshot.view(merger)

@@ -109,13 +109,13 @@ class Snapshot:
         ranges = self._key_ranges
         return None if ranges is None else partitions_with(ranges, keys)
 
-    def partitions_without(self, gone: Callable[[None], Set[str]]) -> frozenset[str] | None:
+    def partitions_without(self, gone: Callable[[], Set[str]]) -> frozenset[str] | None:
         """Return the partitions that have files besides those that `gone` returns.
 
         Returns None in the same cases as `partitions_with`, and if no file is gone.
         """
         ranges = self._key_ranges
-        if ranges is None or not (paths := gone(None)):
+        if ranges is None or not (paths := gone()):
             return None
         left = pc.invert(pc.is_in(ranges.column("path"), value_set=pa.array(sorted(paths))))
         return partitions_with(ranges.filter(left), None)
