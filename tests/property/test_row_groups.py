@@ -19,10 +19,10 @@ from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.scan.prune_files import file_condition
 from lakebed.storage.objects import memory_storage
 from lakebed.table.files.column_statistics import StatisticsRun, write_statistics
-from lakebed.table.read.file_statistics import read_statistics
 from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.slice_reader import read_slice
+from lakebed.table.store.file_statistics import read_statistics
 from support.runs import Slice, config, parquet
 
 UTC = pa.timestamp("us", "UTC")

@@ -4,8 +4,10 @@ import math
 import re
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import lakebed
 from lakebed.api.table import Table
 from lakebed.errors import CorruptError, DamageWarning
 from lakebed.model.clock import ManualClock
@@ -111,6 +113,40 @@ def test_nan_is_greater_than_every_bound():
     table.insert_overwrite(rows(0, 1, amount=-0.0))
     assert ids(table, "amount = 0.0") == ["k0", "k1"]
     assert ids(table, "amount < 0") == []
+
+
+def test_the_bounds_of_a_row_group_with_nan_are_marked_for_all_readers(tmp_path):
+    """Spark would skip it by bounds that leave NaN out."""
+    schema = pa.schema([("id", pa.int64()), ("a", pa.float64()), ("b", pa.float64()),
+                        ("f", pa.float32()), ("s", pa.struct([("x", pa.float64())]))])  # fmt: skip
+    table = lakebed.create_table(
+        None, str(tmp_path / "t"), schema, key="id", buckets=1, properties=ALWAYS
+    )
+    numbers = range(40_000)
+    made = {
+        "id": list(numbers),
+        "a": [NAN if n == 20_000 else n / 4 for n in numbers],
+        "b": [0.5] * len(numbers),
+        "f": [NAN if n == 39_999 else 0.0 for n in numbers],
+        "s": [{"x": NAN if n == 3 else 1.0} for n in numbers],
+    }
+    table.bulk_insert(pa.table(made, schema))
+    [path] = (tmp_path / "t").glob("*.parquet")
+    metadata = pq.read_metadata(path)
+    with_nan = set()
+    for group in range(metadata.num_row_groups):
+        for at in range(5, metadata.num_columns):
+            chunk = metadata.row_group(group).column(at)
+            if chunk.physical_type in ("FLOAT", "DOUBLE") and math.isnan(chunk.statistics.max):
+                rows_ = pq.ParquetFile(path).read_row_group(group)["id"].to_pylist()
+                with_nan.add((chunk.path_in_schema, min({3, 20_000, 39_999} & set(rows_))))
+    assert {name for name, _ in with_nan} == {"a", "f", "s.x"}
+    assert len(with_nan) == 3
+    for where, found in (("a > 1e9", [20_000]), ("f >= 1", [39_999]), ("s.x > 2", [3])):
+        assert table.to_arrow(where=where)["id"].to_pylist() == found
+    assert table.to_arrow(where="a = 9999.75")["id"].to_pylist() == [39_999]
+    assert table.to_arrow(where="b > 1").num_rows == 0
+    assert list(table.verify().findings) == []
 
 
 def test_nulls_and_columns_that_a_file_lacks_are_null():

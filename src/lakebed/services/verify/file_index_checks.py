@@ -38,7 +38,7 @@ from lakebed.table.files.file_index import (
     write_run,
 )
 from lakebed.table.read.base_file import read_footer
-from lakebed.table.read.file_statistics import read_statistics
+from lakebed.table.store.file_statistics import read_statistics
 from lakebed.write.base_file import statistics_columns
 
 

@@ -5,7 +5,7 @@ Rows are sorted by the bytes of a key column, by default the record key, each ke
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -27,10 +27,11 @@ from lakebed.format.files.footer import (
     encode_row_group_keys,
     same_order_in_java,
 )
+from lakebed.format.files.nan_bounds import mark_nan
 from lakebed.format.files.parquet_statistics import FileStatistics, written_statistics
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, META_COLUMNS, RECORD_KEY
 from lakebed.storage.streams import WriteStream
-from lakebed.table.read.file_statistics import summarize
+from lakebed.table.store.file_statistics import summarize
 from lakebed.table.store.new_run import NewRun
 
 ROW_GROUP_ROWS = 16_384
@@ -68,14 +69,28 @@ class ParquetSink:
     def __init__(self, stream: WriteStream) -> None:
         self._stream = stream
         self._discarding = False
+        self._held: bytearray | None = None
 
     def write(self, data: bytes | memoryview | pa.Buffer) -> int:
         """Append `data` unless discarding; return its size in either case."""
+        if self._held is not None and not self._discarding:
+            self._held += memoryview(data)
+            return len(memoryview(data))
         return len(memoryview(data)) if self._discarding else self._stream.write(data)
 
     def tell(self) -> int:
         """Return the number of bytes written so far."""
-        return self._stream.tell()
+        return self._stream.tell() + len(self._held or b"")
+
+    def hold(self) -> None:
+        """Hold what is written from now on, until `release`."""
+        self._held = bytearray()
+
+    def release(self, change: Callable[[bytes], bytes]) -> None:
+        """Write what was held, after `change`."""
+        held, self._held = self._held, None
+        if held and not self._discarding:
+            self._stream.write(change(bytes(held)))
 
     def flush(self) -> None:
         """Do nothing: bytes are visible once the stream is closed."""
@@ -119,7 +134,8 @@ class RunWriter(NewRun):
         self._writer: pq.ParquetWriter | None = None
         floats = (f.name for f in schema if pa.types.is_floating(f.type))
         self._floats = tuple(floats) if key == RECORD_KEY else ()
-        self._without_nan = set(self._floats)
+        # The leaves with NaN of each row group.
+        self._nans: list[frozenset[str]] = []
         self._encoder = ThreadPoolExecutor(1, thread_name_prefix="lakebed-encode")
         self._encoding: deque[Future[None]] = deque()
 
@@ -157,7 +173,7 @@ class RunWriter(NewRun):
         table = pa.Table.from_batches(group).unify_dictionaries()
         if self._writer is None:
             self._writer = self._open(_repeating_leaves(table.drop_columns([self._key])))
-        self._without_nan -= {n for n in self._without_nan if _holds_nan(table.column(n))}
+        self._nans.append(frozenset(_leaves_with_nan(table)))
         self._writer.write_table(table, row_group_size=table.num_rows)
 
     def _open(self, repeating: list[str]) -> pq.ParquetWriter:
@@ -187,7 +203,10 @@ class RunWriter(NewRun):
         if self._writer is None:
             self._writer = self._open([])
         self._writer.add_key_value_metadata(self._footer())
+        if any(self._nans):
+            self._sink.hold()
         self._writer.close()
+        self._sink.release(lambda end: mark_nan(end, self._nans, self.path))
         pa.default_memory_pool().release_unused()
 
     def _footer(self) -> dict[str, str]:
@@ -202,6 +221,10 @@ class RunWriter(NewRun):
         if (keys := encode_row_group_keys([k.decode() for k in self._first_keys])) is not None:
             footer[FOOTER_ROW_GROUP_KEYS] = keys
         return footer
+
+    @property
+    def _without_nan(self) -> frozenset[str]:
+        return frozenset(self._floats).difference(*self._nans)
 
     def statistics(self, columns: Sequence[str]) -> FileStatistics:
         """Return the statistics of `columns` in the closed file."""
@@ -227,7 +250,16 @@ class RunWriter(NewRun):
             self._writer.close()
 
 
-def _holds_nan(values: pa.ChunkedArray) -> bool:
+def _leaves_with_nan(table: pa.Table) -> Iterator[str]:
+    """Yield the columns, and the fields of structs, that hold NaN."""
+    for field in table.schema:
+        if pa.types.is_floating(field.type) or pa.types.is_struct(field.type):
+            for path, values in _leaves(table.column(field.name).combine_chunks(), field.name):
+                if pa.types.is_floating(values.type) and _holds_nan(values):
+                    yield path
+
+
+def _holds_nan(values: pa.Array) -> bool:
     return bool(pc.any(pc.is_nan(values), min_count=0).as_py())
 
 

@@ -45,6 +45,8 @@ def _summary(chunks: Sequence[ChunkStatistics], kind: pa.DataType) -> ChunkStati
     filled = [chunk for chunk in chunks if chunk.null_count != chunk.num_values]
     lower = _end([chunk.lower for chunk in filled], filled, kind, min)
     upper = _end([chunk.upper for chunk in filled], filled, kind, max)
+    if pa.types.is_floating(kind) and any(chunk.may_be_nan for chunk in chunks):
+        upper = None  # our own files have NaN there
     if is_text(kind):
         lower = None if lower is None else lower[:MAX_TEXT_BYTES]
         upper = None if upper is None else _rounded_up(upper)
