@@ -136,7 +136,7 @@ def test_column_statistics_leave_out_files_before_spark_reads_them(spark, tmp_pa
             "amount": [float("nan") if n == 55 else n / 4 for n in numbers],
             "qty": list(numbers),
             "at": pa.array([n * 3_600_000_000 for n in numbers], pa.timestamp("us", "UTC")),
-            "name": [None if n < 10 else "雪" * 20 + str(n) for n in numbers],
+            "name": [None if n < 10 else "雪" * 8 + str(n) for n in numbers],
         }
     )
     with session_conf(spark, **{DRIVER_MAX_BYTES.name: "0"}):
@@ -149,7 +149,7 @@ def test_column_statistics_leave_out_files_before_spark_reads_them(spark, tmp_pa
             "qty BETWEEN 18 AND 21": ([18, 19, 20, 21], 3),
             "name IS NULL": (list(range(10)), 2),
             "at < TIMESTAMP '1970-01-01 02:00:00'": ([0, 1], 2),
-            f"name LIKE '{'雪' * 20}19%'": ([19, *range(190, 200)], 3),
+            f"name LIKE '{'雪' * 8}19%'": ([19, *range(190, 200)], 3),
         }
         for where, (ids, groups) in wanted.items():
             assert sorted(made.read(["id"], where).toArrow()["id"].to_pylist()) == ids, where
