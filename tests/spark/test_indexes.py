@@ -114,3 +114,52 @@ def test_random_queries_after_random_histories_agree_with_a_scan_in_process(spar
 def pairs(rows) -> list[tuple[str, str]]:
     """Return the keys of rows with their partitions, in order."""
     return sorted(zip(rows["id"].to_pylist(), rows["dt"].to_pylist(), strict=True))
+
+
+def test_column_statistics_leave_out_files_before_spark_reads_them(spark, tmp_path):
+    path = str(tmp_path / "t")
+    ddl = "id bigint, dt string, amount double, qty bigint, at timestamp, name string"
+    made = lakebed.create_table(
+        spark,
+        path,
+        ddl,
+        key="id",
+        partition_by="dt",
+        buckets=1,
+        properties={"lakebed.file.index.min.files": "1"},
+    )
+    numbers = range(200)
+    rows = pa.table(
+        {
+            "id": list(numbers),
+            "dt": [f"d{n // 10:02}" for n in numbers],
+            "amount": [float("nan") if n == 55 else n / 4 for n in numbers],
+            "qty": list(numbers),
+            "at": pa.array([n * 3_600_000_000 for n in numbers], pa.timestamp("us", "UTC")),
+            "name": [None if n < 10 else "雪" * 8 + str(n) for n in numbers],
+        }
+    )
+    with session_conf(spark, **{DRIVER_MAX_BYTES.name: "0"}):
+        # The tasks on Spark's workers return the statistics.
+        made.bulk_insert(spark.createDataFrame(rows))
+        made.upsert(rows.slice(30, 1).set_column(2, "amount", pa.array([99.0])))
+        wanted = {
+            "amount > 48": ([30, 55, 193, 194, 195, 196, 197, 198, 199], 3),
+            "amount = 99": ([30], 1),
+            "qty BETWEEN 18 AND 21": ([18, 19, 20, 21], 3),
+            "name IS NULL": (list(range(10)), 2),
+            "at < TIMESTAMP '1970-01-01 02:00:00'": ([0, 1], 2),
+            f"name LIKE '{'雪' * 8}19%'": ([19, *range(190, 200)], 3),
+        }
+        for where, (ids, groups) in wanted.items():
+            assert sorted(made.read(["id"], where).toArrow()["id"].to_pylist()) == ids, where
+            # The file group with a log is always read.
+            assert made.explain(where=where).file_groups.read <= groups + 1, where
+            assert any(s.by == "column statistics" for s in made.explain(where=where).pruned_by)
+            frame = spark.read.format("lakebed").option("lakebed.read.where", where).load(path)
+            assert sorted(row.id for row in frame.select("id").collect()) == ids, where
+        with session_conf(spark, spark__sql__session__timeZone="Asia/Shanghai"):
+            where = "at < TIMESTAMP '1970-01-01 10:00:00'"
+            assert sorted(made.read(["id"], where).toArrow()["id"].to_pylist()) == [0, 1]
+            assert made.explain(where=where).file_groups.read == 20
+            assert made.explain(where="qty > 195").file_groups.read == 2

@@ -46,3 +46,4 @@ def check_indexes(table: Table, *, covered: bool = False) -> None:
         if isinstance(index, OpenIndex):
             found = check_index(snapshot, index, LocalExecutor(1))
             assert found.missing == 0, (index.definition.name, found)
+            assert found.superfluous == 0, (index.definition.name, found)

@@ -25,6 +25,7 @@ from lakebed.scan.index_choice import (
     find_candidates,
 )
 from lakebed.scan.prune import prune_slices, within_predicate
+from lakebed.scan.prune_files import FilePruner
 from lakebed.scan.prune_step import PruneStep
 from lakebed.scan.slice_size import ReadSize, measure_slice
 from lakebed.table.changes.column_types import check_column_types
@@ -286,12 +287,16 @@ def plan_scan(
     opened: Indexes = ()
     if not read_optimized:
         opened = open_indexes(snapshot) if indexes is None else indexes
-    snapshot = within_predicate(snapshot, parse_where(where, snapshot.schema))
+    predicate = parse_where(where, snapshot.schema)
+    snapshot = within_predicate(snapshot, predicate)
+    files = None if predicate is None else FilePruner(snapshot, predicate, exact=exact)
     if not read_optimized:
-        return _plan_snapshot(snapshot, columns, where, merger, opened, exact=exact)
+        return _plan_snapshot(snapshot, columns, where, merger, opened, files, exact=exact)
+    if files is not None:
+        snapshot = files.within(snapshot)
     alone = map(_base_alone, snapshot.slices)
     slices = tuple(s for s in alone if s.base_file is not None or s.others or s.damage)
-    return _scan(snapshot, slices, columns, where, merger)
+    return _scan(snapshot, slices, columns, where, merger, files=files)
 
 
 def _plan_snapshot(
@@ -300,12 +305,14 @@ def _plan_snapshot(
     where: str | None,
     merger: Merger | None,
     indexes: Indexes,
+    files: FilePruner | None,
     *,
     exact: bool,
 ) -> Scan:
     config, schema = snapshot.config, snapshot.schema
     if not indexes:
-        return _scan(snapshot, snapshot.slices, columns, where, merger)
+        part = snapshot if files is None else files.within(snapshot)
+        return _scan(part, part.slices, columns, where, merger, files=files)
     predicate = parse_where(where, schema)
     found = find_candidates(config, schema, predicate, indexes, exact=exact)
     if config.partition_fields and found.partitions is not None:
@@ -314,7 +321,9 @@ def _plan_snapshot(
         scan = _scan(part, part.slices, columns, where, merger, found)
         if scan.candidates is not None:
             return scan
-    return _scan(snapshot, snapshot.slices, columns, where, merger, found)
+    if files is not None:
+        snapshot = files.within(snapshot)
+    return _scan(snapshot, snapshot.slices, columns, where, merger, found, files=files)
 
 
 def _base_alone(slice_: FileSlice) -> FileSlice:
@@ -390,11 +399,16 @@ def _scan(
     where: str | None,
     merger: Merger | None,
     found: Found | None = None,
+    *,
+    files: FilePruner | None = None,
 ) -> Scan:
+    """Select the slices; without `files`, no column statistics are used."""
     view = snapshot.view(merger)
     config, schema = snapshot.config, snapshot.schema
     predicate = parse_where(where, schema)
     pruned = prune_slices(config, schema, predicate, slices)
+    if files is not None:
+        pruned = files.prune(pruned)
     choice = Choice(pruned.slices)
     if found is not None:
         choice = choose_indexes(config, schema, pruned, found)

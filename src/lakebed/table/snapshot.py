@@ -7,11 +7,12 @@ instant in the name of a log is the instant of its slice, and the log's blocks s
 are committed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakebed.errors import ConflictError, CorruptError, NotFoundError
 from lakebed.format.avro.avro_schema import avro_to_arrow
@@ -107,6 +108,17 @@ class Snapshot:
         """
         ranges = self._key_ranges
         return None if ranges is None else partitions_with(ranges, keys)
+
+    def partitions_without(self, gone: Callable[[], Set[str]]) -> frozenset[str] | None:
+        """Return the partitions that have files besides those that `gone` returns.
+
+        Returns None in the same cases as `partitions_with`, and if no file is gone.
+        """
+        ranges = self._key_ranges
+        if ranges is None or not (paths := gone()):
+            return None
+        left = pc.invert(pc.is_in(ranges.column("path"), value_set=pa.array(sorted(paths))))
+        return partitions_with(ranges.filter(left), None)
 
     @cached_property
     def _key_ranges(self) -> pa.Table | None:

@@ -4,17 +4,21 @@ Writes, compaction, clustering and repair all publish their base files here.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import pyarrow as pa
 
 from lakebed.commit.fence import Fence
 from lakebed.format.names.data_names import BaseFileName
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.index.secondary.definition import parse_definitions
 from lakebed.model.options.writers import BloomOptions
 from lakebed.table.files.file_group import FileGroupId, join_path
 from lakebed.table.store.data_writer import DataFileStats, DataFileWriter, NewDataFile
 from lakebed.table.view import TableView
+
+MAX_COLUMNS: Final = 32
+"""How many columns of a file have statistics in the file index, besides those of indexes."""
 
 T = TypeVar("T")
 
@@ -24,6 +28,17 @@ def _bloom_options(view: TableView) -> BloomOptions | None:
     index = view.config.index
     filters = index is not None and index.filters_keys
     return BloomOptions.of(view.config.properties) if filters else None
+
+
+def statistics_columns(schema: pa.Schema, properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns whose statistics are kept for whole files.
+
+    These are the first columns that are not nested, and those of secondary indexes.
+    """
+    flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
+    indexed = {name for index in parse_definitions(properties) for name in index.columns}
+    later = (name for name in flat[MAX_COLUMNS:] if name in indexed)
+    return (*flat[:MAX_COLUMNS], *later)
 
 
 class NewBaseFile:
@@ -61,6 +76,7 @@ class NewBaseFile:
                 page_rows=view.config.sparse_index_rows,
                 may_repeat=may_repeat,
                 bloom=_bloom_options(view),
+                statistics=statistics_columns(view.schema, view.config.properties),
             ),
         )
 

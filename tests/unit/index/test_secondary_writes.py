@@ -129,6 +129,12 @@ def test_an_index_is_created_once_and_dropped_with_its_files():
     assert str(table.indexes()).startswith("by_city (city): ready, 1 entries in 1 runs")
     with pytest.raises(InvalidError, match="drop_index"):
         table.drop_column("city")
+    with pytest.raises(NotFoundError, match="its indexes are: by_city"):
+        table.drop_index("by_citty")
+    # Hudi would look for a partition of its metadata table.
+    told = [entry.path for entry in table._storage.list(".hoodie")]
+    assert not [path for path in told if "index_defs" in path or "/metadata/" in path]
+    assert not [name for name in table.config.properties if name.startswith("hoodie.table.index")]
     table.upsert(rows((1, "oslo", 1.0, "a")))
     table.drop_index("by_city")
     assert list(table._storage.list(".hoodie/lakebed/index")) == []

@@ -9,6 +9,8 @@ lakebed.key_column        of a run that is not keyed by the record key: the colu
                           sorted by, as bytes, each key once
 lakebed.row_group_key_bytes   of such a run, JSON list of base64: the first key of each row group
                           and, unless there is none, the last key of the file
+lakebed.columns_without_nan   JSON: the number of rows, and the columns of floats that hold no NaN,
+                          which statistics do not show
 lakebed.keys_since        of a base file of a column group: the instant of an older base file with
                           the same keys
 org.apache.spark.version  the calendar of dates and timestamps
@@ -17,7 +19,7 @@ org.apache.hudi.bloomfilter   in base files: a Bloom filter of the keys, or one 
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lakebed.errors import CorruptError
 from lakebed.format.names.meta_columns import RECORD_KEY
@@ -30,6 +32,7 @@ FOOTER_ROW_GROUP_KEYS = "lakebed.row_group_keys"
 FOOTER_KEY_COLUMN = "lakebed.key_column"
 FOOTER_ROW_GROUP_KEY_BYTES = "lakebed.row_group_key_bytes"
 FOOTER_KEYS_SINCE = "lakebed.keys_since"
+FOOTER_WITHOUT_NAN = "lakebed.columns_without_nan"
 # Without this entry, Spark, and so Hudi, does not know the file's calendar, and rejects dates
 # before 1582 and timestamps before 1900. Lakebed writes the calendar of Spark 3.1 and later.
 FOOTER_CALENDAR = {"org.apache.spark.version": "4.0.0"}
@@ -92,6 +95,28 @@ def parse_row_group_key_bytes(text: str, what: str) -> list[bytes]:
         raise CorruptError(
             f"{what}: {FOOTER_ROW_GROUP_KEY_BYTES} is not base64 ({error})"
         ) from error
+
+
+def encode_columns_without_nan(columns: Iterable[str], num_rows: int) -> str:
+    """Encode the columns that hold no NaN in a file of `num_rows` rows.
+
+    >>> encode_columns_without_nan(["b", "a"], 3)
+    '{"rows": 3, "columns": ["a", "b"]}'
+    """
+    return json.dumps({"rows": num_rows, "columns": sorted(columns)})
+
+
+def parse_columns_without_nan(key_values: Mapping[str, str], num_rows: int) -> frozenset[str]:
+    """Return the columns that a footer says hold no NaN.
+
+    The entry counts only for its own number of rows: tools that join files may copy it.
+    """
+    try:
+        values = json.loads(key_values[FOOTER_WITHOUT_NAN])
+        known = values["rows"] == num_rows
+        return frozenset(map(str, values["columns"])) if known else frozenset()
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return frozenset()
 
 
 def sorted_by(key_values: Mapping[str, str]) -> str | None:

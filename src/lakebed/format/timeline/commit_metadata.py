@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final, Self, cast
 
+from lakebed.format.files.parquet_statistics import FileStatistics
 from lakebed.format.names.instant_name import LAYOUT_1, LAYOUT_2
 from lakebed.format.timeline.avro_models import (
     COMMIT_METADATA,
@@ -47,8 +48,8 @@ class RuntimeStats:
 class WriteStat:
     """A commit's statistics of one file; `path` is relative to the table's base path.
 
-    `key_range`, the smallest and greatest record key, is not stored in commits: only the writer of
-    the file knows it.
+    `key_range`, the smallest and greatest record key, and `statistics` of columns are not stored in
+    commits: only the writer of the file knows them.
     """
 
     file_id: str | None = None
@@ -83,6 +84,7 @@ class WriteStat:
     temp_path: str | None = None
     num_updates: int | None = None
     key_range: tuple[str, str] | None = field(default=None, compare=False)
+    statistics: FileStatistics | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +193,10 @@ def _branch(record: Schema, name: str) -> str:
     return str(branch["type"] if isinstance(branch, dict) else branch)
 
 
-_STAT_FIELDS: Final = {f.name: _camel(f.name) for f in fields(WriteStat) if f.name != "key_range"}
+_NOT_STORED: Final = ("key_range", "statistics")
+_STAT_FIELDS: Final = {
+    f.name: _camel(f.name) for f in fields(WriteStat) if f.name not in _NOT_STORED
+}
 _RUNTIME_FIELDS: Final = {f.name: _camel(f.name) for f in fields(RuntimeStats)}
 _NULL: Final = ("null", None)
 _STAT_BRANCHES: Final = {ours: _branch(WRITE_STAT, theirs) for ours, theirs in _STAT_FIELDS.items()}

@@ -77,7 +77,8 @@ FILE_INDEX_MIN_FILES: Final = Option(
     FILES,
     number(128, 1),
     "a commit of at least this many files gets a run of the file index, so that reads and writes of a "
-    "few partitions do not parse all of it",
+    "few partitions do not parse all of it, and the statistics of its columns, so that reads leave out "
+    "files",
 )
 
 

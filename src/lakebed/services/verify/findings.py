@@ -68,6 +68,7 @@ class Code(StrEnum):
     FILE_INDEX = "file-index"
     INDEX_UNUSABLE = "index-unusable"
     INDEX_INCOMPLETE = "index-incomplete"
+    INDEX_SUPERFLUOUS = "index-superfluous"
     INDEX_STALE = "index-stale"
     TABLE_CHANGED = "table-changed"
 
@@ -86,6 +87,7 @@ class Mend(StrEnum):
     DELETE_TEMP = "delete-temp"
     WRITE_PARTITION_METADATA = "write-partition-metadata"
     WRITE_FILE_RUN = "write-file-run"
+    WRITE_STATISTICS = "write-statistics"
     DROP_LOST = "drop-lost"
     KEEP_READABLE = "keep-readable"
     COMPLETE_KEYS = "complete-keys"

@@ -92,12 +92,25 @@ def _compare(
             key=found.example,
             mend=Mend.BUILD_INDEX,
         )
-    stale = index.num_entries - index.num_open - found.current
+    if found.superfluous:
+        yield Finding(
+            Severity.WARNING,
+            Code.INDEX_SUPERFLUOUS,
+            f"index {name}: {found.superfluous:,} entries belong to no row, and no write since they "
+            f"were compacted explains it, one of them {found.superfluous_example}; they cost time, "
+            "and queries ignore them (another engine may have deleted rows)",
+            path=folder,
+            key=found.superfluous_example,
+            mend=Mend.BUILD_INDEX,
+        )
+    stale = index.num_entries - index.num_open - found.current - found.superfluous
     if not index.manifest.whole and stale > 0:
+        share = stale / max(1, index.num_entries)
         yield Finding(
             Severity.NOTE,
             Code.INDEX_STALE,
-            f"index {name}: {stale:,} of {index.num_entries:,} entries are stale or repeated",
+            f"index {name}: {stale:,} of {index.num_entries:,} entries ({share:.1%}) are stale or "
+            "repeated",
             path=folder,
             advice="compact_index removes them",
         )

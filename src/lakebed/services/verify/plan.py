@@ -24,6 +24,7 @@ _SENTENCES: Final = {
     Mend.DELETE_TEMP: "delete the temporary files of {instant}",
     Mend.WRITE_PARTITION_METADATA: "write {path}",
     Mend.WRITE_FILE_RUN: "rewrite {path} from its commit, or delete it if the commit no longer exists",
+    Mend.WRITE_STATISTICS: "rewrite {path} from footers, or delete it if its files no longer exist",
     Mend.DROP_LOST: "remove the damaged file slice {path}, and lose all its rows",
     Mend.KEEP_READABLE: (
         "remove the damaged file slice {path}, and keep the rows of it that can still be read, "

@@ -27,7 +27,7 @@ from lakebed.model.executor import Executor, LocalExecutor
 from lakebed.services.indexing.build import build_index
 from lakebed.services.record_index import compact_record_index
 from lakebed.services.verify.drop_lost import Dropped, drop_lost
-from lakebed.services.verify.file_index_checks import write_file_run
+from lakebed.services.verify.file_index_checks import write_file_run, write_file_statistics
 from lakebed.services.verify.findings import Mend
 from lakebed.services.verify.plan import RepairPlan, Step
 from lakebed.services.verify.properties_checks import with_checksum
@@ -298,4 +298,5 @@ _STEPS: Final[dict[Mend, Callable[[TableHold, Step], str | None]]] = {
     Mend.DELETE_TEMP: _delete_temp,
     Mend.WRITE_PARTITION_METADATA: _write_partition_metadata,
     Mend.WRITE_FILE_RUN: write_file_run,
+    Mend.WRITE_STATISTICS: write_file_statistics,
 }

@@ -21,7 +21,7 @@ from lakebed.services.verify.file_checks import (
     check_slices,
     files_by_instant,
 )
-from lakebed.services.verify.file_index_checks import check_file_index
+from lakebed.services.verify.file_index_checks import check_file_index, check_statistics
 from lakebed.services.verify.findings import (
     Code,
     Coverage,
@@ -99,6 +99,7 @@ def verify(
         findings += done.findings
         for what, number in done.counts.items():
             coverage.add(what, number)
+    findings += check_statistics(inventory, executor, quick=quick)
     findings += check_indexes(storage, config, executor, quick=quick, merger=merger)
     findings += check_record_index(storage, config, quick=quick, pages=index_pages)
     if indexes := index_names(config.properties):

@@ -152,6 +152,17 @@ def parse_archived_ranges(data: bytes) -> ArchivedRanges:
     return ArchivedRanges(found.through, found.next_commit, found.complete, table)
 
 
+def parse_archived_commits(data: bytes) -> Mapping[str, str]:
+    """Parse the commits in a record: completion times by requested instant.
+
+    Raises CorruptError if it is not a record.
+    """
+    _, table = _parse(data, None, ["path", "instant", "completion"])
+    told = table.select(["instant", "completion"]).drop_null()
+    pairs = told.group_by(told.column_names, use_threads=False).aggregate([])
+    return dict(zip(*(column.to_pylist() for column in pairs.columns), strict=True))
+
+
 def _parse(
     data: bytes, partitions: Set[str] | None, columns: list[str]
 ) -> tuple[Archived, pa.Table]:

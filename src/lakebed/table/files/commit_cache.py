@@ -1,21 +1,28 @@
 """The content of the commits of a timeline, read once and kept while their instants are listed."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pyarrow as pa
 
 from lakebed.errors import ConflictError, CorruptError, DamageWarning, NotFoundError
+from lakebed.format.files.parquet_statistics import FileStatistics
 from lakebed.format.names.instant_name import LAYOUT_1, Action, State
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.table.files.archived_files import (
     ArchivedFiles,
     ArchivedRanges,
+    parse_archived_commits,
     parse_archived_files,
     parse_archived_ranges,
     read_record,
+)
+from lakebed.table.files.column_statistics import (
+    STATISTICS_FOLDER,
+    StatisticsRun,
+    statistics_path,
 )
 from lakebed.table.files.file_index import (
     FILES_FOLDER,
@@ -36,6 +43,8 @@ Found = TypeVar("Found")
 _HELD_AT_LEAST = 100
 # The most partitions whose files are kept in memory, for each commit with a run.
 _MAX_PARTITIONS = 10_000
+# The most files whose statistics are kept in memory, counted once for each combination of columns.
+_MAX_STATISTICS = 50_000
 
 
 @dataclass(slots=True)
@@ -77,6 +86,12 @@ class CommitCache:
     _indexed: dict[str, _Indexed | None] = field(default_factory=dict, init=False)
     # The names of the runs, listed at most once for each load of the timeline.
     _runs: frozenset[str] | None = field(default=None, init=False)
+    _statistics_runs: frozenset[str] | None = field(default=None, init=False)
+    # By run and columns; None stands for a damaged run.
+    _statistics: dict[tuple[str, frozenset[str]], Mapping[str, FileStatistics] | None] = field(
+        default_factory=dict, init=False
+    )
+    _archived_commits: tuple[bytes, Mapping[str, str]] | None = field(default=None, init=False)
 
     def read(self, instant: TimelineInstant) -> CommitMetadata:
         """Return the metadata of the completed `instant`."""
@@ -120,6 +135,66 @@ class CommitCache:
             held = key_ranges_of(self.read(instant)) if held is None else held
             self._key_ranges[instant.requested] = held
         return held
+
+    def statistics(
+        self, timeline: Timeline, instants: Set[str] | None, columns: Set[str]
+    ) -> Mapping[str, FileStatistics]:
+        """Return the statistics of `columns`, by path, of files that commits `instants` wrote.
+
+        None means all commits whose files may be visible. Files of commits without statistics, or
+        with damaged ones, are left out.
+        """
+        if self._statistics_runs is None:
+            self._statistics_runs = frozenset(self.active.storage.names(STATISTICS_FOLDER))
+        found: dict[str, FileStatistics] = {}
+        if not self._statistics_runs:
+            return found
+        names = {name.partition("_")[0] for name in self._statistics_runs}
+        archived: Mapping[str, str] | None = None
+        for instant in names if instants is None else names & instants:
+            commit = timeline.completed(instant)
+            completion = None if commit is None else commit.completion
+            if commit is None and timeline.is_archived(instant):
+                if archived is None:
+                    archived = self._archived_completions(timeline)
+                completion = archived.get(instant)
+            path = statistics_path(instant, completion or "")
+            if path.rpartition("/")[2] in self._statistics_runs:
+                found.update(self._read_statistics(path, frozenset(columns)) or {})
+        return found
+
+    def _read_statistics(
+        self, path: str, columns: frozenset[str]
+    ) -> Mapping[str, FileStatistics] | None:
+        if (path, columns) not in self._statistics:
+            found: Mapping[str, FileStatistics] | None = None
+            try:
+                found = StatisticsRun(self.active.storage, path).read(sorted(columns))
+            except NotFoundError:
+                pass  # it was deleted with its instant, or by hand
+            except CorruptError as error:
+                warnings.warn(
+                    f"{error}; the footers of the files are used instead; run repair()",
+                    DamageWarning,
+                    stacklevel=2,
+                )
+            held = sum(len(of or ()) for of in self._statistics.values())
+            if held + len(found or ()) > _MAX_STATISTICS:
+                self._statistics.clear()
+            self._statistics[path, columns] = found
+        return self._statistics[path, columns]
+
+    def _archived_completions(self, timeline: Timeline) -> Mapping[str, str]:
+        """Return the completion times of the archived commits that left files behind."""
+        data = self._record(timeline)
+        if data is None:
+            return {}
+        if self._archived_commits is None or self._archived_commits[0] is not data:
+            try:
+                self._archived_commits = (data, parse_archived_commits(data))
+            except CorruptError:
+                return {}
+        return self._archived_commits[1]
 
     def _from_run(
         self, instant: TimelineInstant, read: Callable[[_Indexed], Found]
@@ -219,7 +294,7 @@ class CommitCache:
 
     def forget_others(self, timeline: Timeline) -> None:
         """Drop commits that are no longer on the timeline: a job may run for months."""
-        self._runs = None
+        self._runs = self._statistics_runs = None
         pending = {plan.requested for plan in timeline.pending(Action.COMPACTION)}
         self._plans = {name: plan for name, plan in self._plans.items() if name in pending}
         if len(self._held) > 2 * len(timeline.instants) + _HELD_AT_LEAST:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from lakebed.errors import CorruptError
+from lakebed.format.files.footer import parse_columns_without_nan
 from lakebed.format.files.parquet_statistics import ChunkStatistics, parse_statistics
 from lakebed.storage.block_file import BlockFile, map_block
 from lakebed.storage.storage import Storage
@@ -45,8 +46,9 @@ class ParquetSource(PagedFile):
 
     def statistics(self, columns: Collection[str]) -> list[Mapping[str, ChunkStatistics]]:
         """Return the statistics of these columns for each row group."""
+        without_nan = parse_columns_without_nan(self.key_values, self.num_rows)
         with reading(self._what):
-            return parse_statistics(self._limits.layout(), columns)
+            return parse_statistics(self._limits.layout(), columns, without_nan)
 
     def size_bytes(self, columns: Collection[str], groups: Sequence[int]) -> int:
         """Return the compressed size of these columns in these row groups."""

@@ -9,7 +9,7 @@ so the predicate itself must still be evaluated.
 import decimal
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakebed.expr.bound import Apply, Bound, Column, Constant, column_names, compared_with_constant
 from lakebed.expr.evaluate import Among
 from lakebed.expr.types import INTEGERS, MOMENTS, is_number
-from lakebed.format.files.parquet_statistics import ChunkStatistics, Physical
+from lakebed.format.files.parquet_statistics import ChunkStatistics, FileStatistics, Physical
 from lakebed.table.config.schema import find_field
 from lakebed.table.read.parquet_source import ParquetSource
 from lakebed.table.read.projection import cast_stored
@@ -47,21 +47,72 @@ class RowGroupFilter:
         if not names:
             return None
         groups = file.statistics(stored)
+        columns = _Columns(self.schema, file.schema)
         return [
             number
             for number, chunks in enumerate(groups)
-            if _StatisticsTest(self.schema, file.schema, chunks).may_be(self.bound, True)
+            if _StatisticsTest(columns, chunks).may_be(self.bound, True)
         ]
+
+    def files(self, found: Iterable[FileStatistics]) -> Iterator[bool]:
+        """Yield for each file whether it can hold a matching row."""
+        known: dict[bytes, _Columns] = {}
+        for file in found:
+            columns = known.get(file.schema)
+            if columns is None:
+                present = pa.ipc.read_schema(pa.py_buffer(file.schema))
+                columns = known[file.schema] = _Columns(self.schema, present)
+            yield _StatisticsTest(columns, file.columns).may_be(self.bound, True)
+
+
+class _Columns:
+    """Finds the columns of a predicate in the table's schema and in that of a file.
+
+    Many row groups, and many files, have the same schema, so what was found is kept.
+    """
+
+    def __init__(self, schema: pa.Schema, present: pa.Schema) -> None:
+        self._schema = schema
+        self._present = list(present)
+        self._found: dict[str, pa.Field | None] = {}
+        self._stored: dict[str, pa.Field | None] = {}
+
+    def column(self, node: Bound) -> pa.Field | None:
+        """Return the column that `node` refers to, possibly through a cast that keeps values."""
+        while isinstance(node, Apply) and node.function == "cast":
+            if not _keeps_values(node.args[0].kind, node.kind):
+                return None
+            node = node.args[0]
+        if not isinstance(node, Column):
+            return None
+        if node.name not in self._found:
+            self._found[node.name] = self._find(node.name)
+        return self._found[node.name]
+
+    def _find(self, name: str) -> pa.Field | None:
+        field = self._schema.field(name)
+        found = self.stored(field)
+        # Arrow cannot distinguish two columns of the same name.
+        alone = found is None or [f.name for f in self._present].count(found.name) == 1
+        return field if alone else None
+
+    def stored(self, column: pa.Field) -> pa.Field | None:
+        """Return the file's column for a column of the table; None if the file lacks it."""
+        name = column.name
+        if name not in self._stored:
+            position = find_field(self._present, name)
+            self._stored[name] = None if position is None else self._present[position]
+        return self._stored[name]
 
 
 class _StatisticsTest:
-    """Evaluates a predicate for one row group in three-valued logic: null is not true or false."""
+    """Evaluates a predicate for one row group, or one file, in three-valued logic.
 
-    def __init__(
-        self, schema: pa.Schema, present: pa.Schema, chunks: Mapping[str, ChunkStatistics]
-    ) -> None:
-        self._schema = schema
-        self._present = present
+    Null is not true or false.
+    """
+
+    def __init__(self, columns: _Columns, chunks: Mapping[str, ChunkStatistics]) -> None:
+        self._columns = columns
         self._chunks = chunks
 
     def may_be(self, node: Bound, truth: bool) -> bool:
@@ -87,7 +138,7 @@ class _StatisticsTest:
 
     def _compared(self, node: Apply, truth: bool) -> bool:
         sides = compared_with_constant(node)
-        column = None if sides is None else self._column(sides.operand)
+        column = None if sides is None else self._columns.column(sides.operand)
         value = None
         if sides is not None and column is not None:
             value = _value(sides.constant.value, column.type)
@@ -104,7 +155,7 @@ class _StatisticsTest:
 
     def _in(self, node: Apply) -> bool:
         assert isinstance(node.option, Among)
-        column = self._column(node.args[0])
+        column = self._columns.column(node.args[0])
         if column is None or len(node.args) > 1:
             return True
         # Nothing equals null.
@@ -112,8 +163,8 @@ class _StatisticsTest:
         return any(value is None or self._test(column, "=", value) for value in values)
 
     def _null(self, node: Bound, truth: bool) -> bool:
-        column = self._column(node)
-        stored = None if column is None else self._stored(column)
+        column = self._columns.column(node)
+        stored = None if column is None else self._columns.stored(column)
         if column is None or (stored is not None and pa.types.is_nested(stored.type)):
             return True
         if stored is None:
@@ -125,7 +176,7 @@ class _StatisticsTest:
 
     def _test(self, column: pa.Field, sign: str, value: _Bound) -> bool:
         """Return whether the comparison with `value` can be true for a value of the column."""
-        stored = self._stored(column)
+        stored = self._columns.stored(column)
         if stored is None:
             return False  # all null
         chunk = self._chunks.get(stored.name)
@@ -135,8 +186,8 @@ class _StatisticsTest:
             return False
         if sign in (">", ">="):
             upper = _shown(chunk.upper, chunk.physical, stored.type, column.type)
-            # NaN is greater than all values, and statistics do not show it.
-            if upper is None or pa.types.is_floating(stored.type):
+            # NaN is greater than all values, and bounds do not show it.
+            if upper is None or (pa.types.is_floating(stored.type) and chunk.may_be_nan):
                 return True
             return upper > value if sign == ">" else upper >= value  # type: ignore[operator]
         lower = _shown(chunk.lower, chunk.physical, stored.type, column.type)
@@ -147,32 +198,12 @@ class _StatisticsTest:
         upper = _shown(chunk.upper, chunk.physical, stored.type, column.type)
         return sign != "=" or upper is None or upper >= value  # type: ignore[operator]
 
-    def _column(self, node: Bound) -> pa.Field | None:
-        """Return the column that `node` refers to, possibly through a cast that keeps values."""
-        while isinstance(node, Apply) and node.function == "cast":
-            if not _keeps_values(node.args[0].kind, node.kind):
-                return None
-            node = node.args[0]
-        if not isinstance(node, Column):
-            return None
-        field = self._schema.field(node.name)
-        found = self._stored(field)
-        # Arrow cannot distinguish two columns of the same name.
-        alone = found is None or self._present.names.count(found.name) == 1
-        return field if alone else None
-
-    def _stored(self, column: pa.Field) -> pa.Field | None:
-        """Return the file's column for a column of the table; None if the file lacks it."""
-        fields = list(self._present)
-        position = find_field(fields, column.name)
-        return None if position is None else fields[position]
-
 
 def _shown(
     raw: bytes | None, physical: Physical, stored: pa.DataType, kind: pa.DataType
 ) -> _Bound | None:
     """Return a bound as a column of type `kind` shows it: widened or rounded like its values."""
-    bound = _bound(raw, physical, stored)
+    bound = read_bound(raw, physical, stored)
     if bound is None or stored == kind or not pa.types.is_floating(kind):
         return bound
     if pa.types.is_decimal(stored):
@@ -181,7 +212,7 @@ def _shown(
     return None if shown is None else float(shown[0].as_py())
 
 
-def _bound(raw: bytes | None, physical: Physical, kind: pa.DataType) -> _Bound | None:
+def read_bound(raw: bytes | None, physical: Physical, kind: pa.DataType) -> _Bound | None:
     """Return a bound of a column chunk as a value of the file's type `kind`; None if there is none."""
     if raw is None:
         return None
@@ -261,6 +292,11 @@ def _is_ordered_as(stored: pa.DataType, kind: pa.DataType) -> bool:
         return bool(kind == stored)
     family = _family(stored)
     return family is not None and family == _family(kind)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether bounds of the type are compared as the bytes of strings."""
+    return _family(kind) == "text"
 
 
 def _family(kind: pa.DataType) -> str | None:

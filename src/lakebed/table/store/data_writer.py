@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from lakebed.errors import InvalidError
 from lakebed.format.avro.avro_schema import arrow_to_avro, with_meta_fields
 from lakebed.format.files.footer import FOOTER_AVRO_SCHEMA, FOOTER_OPEN_BLOOM
+from lakebed.format.files.parquet_statistics import FileStatistics
 from lakebed.format.index.bloom import BloomWriter
 from lakebed.format.names.meta_columns import (
     COMMIT_TIME,
@@ -60,6 +61,7 @@ class DataFileStats:
     max_key: str | None
     deletes: int = 0
     version: int | None = None
+    statistics: FileStatistics | None = None
 
     @property
     def key_range(self) -> tuple[str, str] | None:
@@ -79,6 +81,7 @@ class NewDataFile:
     `avro_schema`, which includes the meta fields, the rows become the records of an Avro block
     instead of a Parquet file. `may_repeat` is for a base file that replaces another writer's file,
     in which a key may occur twice. With `bloom` the footer has a Bloom filter of the keys.
+    `statistics` are the columns whose statistics `close` returns.
     """
 
     path: str
@@ -95,6 +98,7 @@ class NewDataFile:
     avro_schema: str | None = None
     may_repeat: bool = False
     bloom: BloomOptions | None = None
+    statistics: tuple[str, ...] = ()
 
 
 class DataFileWriter:
@@ -108,6 +112,7 @@ class DataFileWriter:
         self._partition_path = file.partition_path
         self._file_name = path.rpartition("/")[2] if file.file_name is None else file.file_name
         self._task = file.task
+        self._statistics = file.statistics
         self._bloom: BloomWriter | None = None
         self._run: NewRun
         if file.avro_schema is not None:
@@ -184,8 +189,16 @@ class DataFileWriter:
         """Write the footer and make the file visible. Closing twice returns the same result."""
         self._end_bloom()
         size_bytes = self._run.close()
+        statistics = None
+        if self._statistics and isinstance(self._run, RunWriter):
+            statistics = self._run.statistics(self._statistics)
         return DataFileStats(
-            self._path, size_bytes, self._run.rows, self._run.min_key, self._run.max_key
+            self._path,
+            size_bytes,
+            self._run.rows,
+            self._run.min_key,
+            self._run.max_key,
+            statistics=statistics,
         )
 
     def _end_bloom(self) -> None:

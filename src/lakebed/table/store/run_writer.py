@@ -5,7 +5,7 @@ Rows are sorted by the bytes of a key column, by default the record key, each ke
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -21,12 +21,17 @@ from lakebed.format.files.footer import (
     FOOTER_MIN_KEY,
     FOOTER_ROW_GROUP_KEY_BYTES,
     FOOTER_ROW_GROUP_KEYS,
+    FOOTER_WITHOUT_NAN,
+    encode_columns_without_nan,
     encode_row_group_key_bytes,
     encode_row_group_keys,
     same_order_in_java,
 )
+from lakebed.format.files.nan_bounds import mark_nan
+from lakebed.format.files.parquet_statistics import FileStatistics, written_statistics
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, META_COLUMNS, RECORD_KEY
 from lakebed.storage.streams import WriteStream
+from lakebed.table.store.file_statistics import summarize
 from lakebed.table.store.new_run import NewRun
 
 ROW_GROUP_ROWS = 16_384
@@ -66,14 +71,28 @@ class ParquetSink:
     def __init__(self, stream: WriteStream) -> None:
         self._stream = stream
         self._discarding = False
+        self._held: bytearray | None = None
 
     def write(self, data: bytes | memoryview | pa.Buffer) -> int:
         """Append `data` unless discarding; return its size in either case."""
+        if self._held is not None and not self._discarding:
+            self._held += memoryview(data)
+            return len(memoryview(data))
         return len(memoryview(data)) if self._discarding else self._stream.write(data)
 
     def tell(self) -> int:
         """Return the number of bytes written so far."""
-        return self._stream.tell()
+        return self._stream.tell() + len(self._held or b"")
+
+    def hold(self) -> None:
+        """Hold what is written from now on, until `release`."""
+        self._held = bytearray()
+
+    def release(self, change: Callable[[bytes], bytes]) -> None:
+        """Write what was held, after `change`."""
+        held, self._held = self._held, None
+        if held and not self._discarding:
+            self._stream.write(change(bytes(held)))
 
     def flush(self) -> None:
         """Do nothing: bytes are visible once the stream is closed."""
@@ -115,6 +134,10 @@ class RunWriter(NewRun):
         self._first_keys: list[bytes] = []
         self._sink = ParquetSink(stream)
         self._writer: pq.ParquetWriter | None = None
+        floats = (f.name for f in schema if pa.types.is_floating(f.type))
+        self._floats = tuple(floats) if key == RECORD_KEY else ()
+        # The leaves with NaN of each row group.
+        self._nans: list[frozenset[str]] = []
         self._encoder = ThreadPoolExecutor(1, thread_name_prefix="lakebed-encode")
         self._encoding: deque[Future[None]] = deque()
 
@@ -152,6 +175,7 @@ class RunWriter(NewRun):
         table = pa.Table.from_batches(group).unify_dictionaries()
         if self._writer is None:
             self._writer = self._open(_repeating_leaves(table.drop_columns([self._key])))
+        self._nans.append(frozenset(_leaves_with_nan(table)))
         self._writer.write_table(table, row_group_size=table.num_rows)
 
     def _open(self, repeating: list[str]) -> pq.ParquetWriter:
@@ -181,7 +205,10 @@ class RunWriter(NewRun):
         if self._writer is None:
             self._writer = self._open([])
         self._writer.add_key_value_metadata(self._footer())
+        if any(self._nans):
+            self._sink.hold()
         self._writer.close()
+        self._sink.release(lambda end: mark_nan(end, self._nans, self.path))
         if self._sink.tell() >= _RELEASE_BYTES:
             pa.default_memory_pool().release_unused()
 
@@ -192,9 +219,22 @@ class RunWriter(NewRun):
         low, high = self.min_key, self.max_key
         if low is not None and high is not None and same_order_in_java(low + high):
             footer |= {FOOTER_MIN_KEY: low, FOOTER_MAX_KEY: high}
+        if self._floats:
+            footer[FOOTER_WITHOUT_NAN] = encode_columns_without_nan(self._without_nan, self.rows)
         if (keys := encode_row_group_keys([k.decode() for k in self._first_keys])) is not None:
             footer[FOOTER_ROW_GROUP_KEYS] = keys
         return footer
+
+    @property
+    def _without_nan(self) -> frozenset[str]:
+        return frozenset(self._floats).difference(*self._nans)
+
+    def statistics(self, columns: Sequence[str]) -> FileStatistics:
+        """Return the statistics of `columns` in the closed file."""
+        assert self._writer is not None
+        metadata = self._writer.writer.metadata
+        groups = written_statistics(metadata, columns, self._without_nan)
+        return summarize(metadata.schema.to_arrow_schema(), groups)
 
     def _other_footer(self) -> dict[str, str]:
         """Return the footer of a run with another key; Hudi's entries are about record keys."""
@@ -211,6 +251,19 @@ class RunWriter(NewRun):
         self._encoder.shutdown(cancel_futures=True)
         if self._writer is not None:
             self._writer.close()
+
+
+def _leaves_with_nan(table: pa.Table) -> Iterator[str]:
+    """Yield the columns, and the fields of structs, that hold NaN."""
+    for field in table.schema:
+        if pa.types.is_floating(field.type) or pa.types.is_struct(field.type):
+            for path, values in _leaves(table.column(field.name).combine_chunks(), field.name):
+                if pa.types.is_floating(values.type) and _holds_nan(values):
+                    yield path
+
+
+def _holds_nan(values: pa.Array) -> bool:
+    return bool(pc.any(pc.is_nan(values), min_count=0).as_py())
 
 
 def _bytes(key: pa.Scalar) -> bytes:

@@ -30,6 +30,7 @@ def file_stat(group: FileGroupId, file: DataFileStats) -> WriteStat:
         partition_path=group.partition,
         path=file.path,
         key_range=file.key_range,
+        statistics=file.statistics,
         num_writes=file.rows,
         num_deletes=file.deletes,
         num_update_writes=0,

@@ -2,12 +2,19 @@
 
 from dataclasses import replace
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.index.secondary.definition import IndexDefinition
+from lakebed.index.secondary.entries import find_entries, make_entries, write_entries
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.indexing.build import create_index
+from lakebed.services.indexing.parts import EVERYTHING, merge_parts
 from lakebed.storage.objects import memory_storage
 from lakebed.table.config.properties_file import update_properties
 from lakebed.table.config.table_config import DROPPED_COLUMNS
@@ -16,6 +23,7 @@ from support.city_index import (
     Interrupted,
     Meanwhile,
     folder_of,
+    found,
     make,
     rows,
 )
@@ -83,6 +91,55 @@ def test_an_interrupted_build_is_resumed_and_is_not_used_before():
     assert table.create_index("by_city", ["city"], if_not_exists=True).entries == 11
     check_indexes(table, covered=True)
     assert not [e for e in table._storage.list(folder_of(table)) if "/parts/" in e.path]
+
+
+MEANWHILE = {
+    "upsert": lambda t, _: t.upsert(rows({"k": "oslo", "new": "oslo"}, 9)),
+    "delete": lambda t, _: t.delete([{"uuid": "l"}]),
+    "table compaction": lambda t, _: t.compact(mode="full"),
+    "replacement": lambda t, _: t.insert_overwrite(rows({"k": "bern"}, 9)),
+    "rollback": lambda t, commit: t.rollback(commit.instant),
+}
+
+
+@pytest.mark.parametrize("deed", MEANWHILE)
+@pytest.mark.parametrize("stage", ["build", "merge"])
+def test_a_build_while_writers_go_on_misses_nothing(stage, deed):
+    table = make(f"meanwhile-{stage}-{deed}", BY_HAND | {"hoodie.compact.inline": "false"})
+    table.bulk_insert(rows({"k": "rome", "l": "lima", "m": "lima"}))
+    commit = table.upsert(rows({"m": "rome"}, 2))
+    others = Interrupted(stage, lambda: MEANWHILE[deed](table, commit))
+    create_index(replace(table._target(), executor=others), "by_city", ["city"])
+    check_indexes(table, covered=True)
+    everything = table.to_arrow()
+    for city in ("rome", "lima", "oslo", "bern"):
+        wanted = everything.filter(pc.equal(everything["city"], city))["uuid"].to_pylist()
+        assert found(table, f"city = '{city}'") == set(wanted)
+
+
+def test_all_entries_of_a_value_are_in_one_base_run():
+    # As many entries as several base runs hold, of few values.
+    count = 2_200_000
+    numbers = np.arange(count)
+    cities = pa.array(["a", "b", "c", "d", "e"]).take(pa.array(numbers * 5 // count))
+    keys = pc.utf8_lpad(pc.cast(pa.array(numbers), pa.string()), 7, "0")
+    batch_ = pa.RecordBatch.from_arrays([keys, cities], names=[RECORD_KEY, "city"])
+    storage = memory_storage()
+    part = write_entries(storage, "part", [make_entries(batch_, ["city"], "")], compress=False)
+    definition = IndexDefinition("by_city", ("city",), ("string",), "1")
+    runs = merge_parts(storage, definition, [pa.string()], [part], "base", LocalExecutor(1))
+    values = [
+        {key[1:2] for b in find_entries(storage, run.path, [EVERYTHING]) for key in ends(b)}
+        for run in runs
+    ]
+    assert len(runs) > 1
+    assert sum(run.entries for run in runs) == count
+    assert sum(map(len, values)) == 5
+
+
+def ends(entries_: pa.RecordBatch) -> list[bytes]:
+    keys = entries_.column(ENTRY_KEY)
+    return [keys[0].as_py(), keys[len(keys) - 1].as_py()]
 
 
 class Stops(LocalExecutor):

@@ -96,6 +96,22 @@ def test_a_lost_file_of_an_index_is_a_warning_until_repair(gone):
     assert table.verify(quick=True).is_sound
 
 
+def test_losing_every_file_of_the_indexes_loses_no_definition():
+    table = make("all-lost", BY_HAND)
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+    table.create_index("by_city", ["city"])
+    for entry_ in list(table._storage.list(".hoodie/lakebed/index")):
+        table._storage.delete(entry_.path)
+    again = lakebed.open_table(None, table.path)
+    [info] = again.indexes()
+    assert (info.name, info.columns) == ("by_city", ("city",))
+    assert "its manifest is missing; run repair()" in info.state
+    assert again.to_arrow(where="city = 'rome'")["uuid"].to_pylist() == ["k"]
+    again.repair()
+    assert found(again, "city = 'rome'") == {"k"}
+    check_indexes(again, covered=True)
+
+
 def test_a_damaged_manifest_is_a_warning_until_repair():
     table = make("damaged-manifest", BY_HAND)
     table.bulk_insert(rows({"a": "rome", "b": "lima"}))

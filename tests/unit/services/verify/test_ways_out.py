@@ -18,6 +18,7 @@ from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.format.timeline.lock_file import LOCK_FILE_PATH
+from lakebed.index.secondary.entries import find_entries, sort_entries, write_entries
 from lakebed.index.secondary.manifest import Manifest
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
@@ -245,6 +246,18 @@ def _forget_entries(world):
     world.storage.put(path, replace(manifest, base=()).encode())
 
 
+def _add_entry(world):
+    path = _indexed(world)
+    manifest = Manifest.parse(world.storage.read(path), path)
+    (run,) = manifest.base
+    held = sort_entries(find_entries(world.storage, run.path, [(b"", None)]))
+    more = held.set_column(
+        0, held.schema.field(0), pa.array([b"\xfe"] * held.num_rows, pa.binary())
+    )
+    changed = write_entries(world.storage, run.path, [held, more.slice(0, 1)])
+    world.storage.put(path, replace(manifest, base=(changed,)).encode())
+
+
 def _write_indexed(world):
     _indexed(world)
     write(world)
@@ -440,6 +453,7 @@ WAYS: list[tuple[Code, Callable, Callable, str, dict]] = [
     (Code.METADATA_TABLE, _no_table, write, "write to the table with Lakebed", {}),
     (Code.INDEX_UNUSABLE, lambda w: w.storage.delete(_indexed(w)), _mend_index, "repair", {}),
     (Code.INDEX_INCOMPLETE, _forget_entries, _mend_index, "repair", {}),
+    (Code.INDEX_SUPERFLUOUS, _add_entry, _mend_index, "repair", {"table_version": 10}),
     (Code.INDEX_STALE, _write_indexed, _compact_index, "compact_index", {}),
 ]
 NO_WAY = {
