@@ -94,13 +94,16 @@ def test_a_selective_read_opens_and_lists_only_what_may_match():
 def test_a_log_on_top_of_a_file_keeps_it_in_the_read():
     table = filled()
     assert ids(table, "amount = 100") == []
-    table.upsert(rows(3, ts=2, amount=100.0))
+    table.upsert(rows(*range(3, PARTITIONS), ts=2, amount=100.0))
+    assert len(ids(table, "amount = 100")) == PARTITIONS - 3
+    table.delete([{"id": f"k{n}", "dt": f"p{n:02}"} for n in range(4, PARTITIONS)])
     assert ids(table, "amount = 100") == ["k3"]
     # The base file of p03 alone would match, and its version must not come back.
     assert ids(table, "amount = 3") == []
     table.compact(mode="full")
     assert ids(table, "amount = 100") == ["k3"]
-    assert files_read(table, "amount = 100") == 1
+    # Files without rows have no statistics.
+    assert files_read(table, "amount = 100") == 1 + 8
     assert ids(table, "amount = 3", as_of=table.history()["instant"].to_pylist()[-1]) == ["k3"]
 
 
@@ -110,6 +113,9 @@ def test_nan_is_greater_than_every_bound():
     table.insert_overwrite(rows(*range(11), 11, amount=NAN))
     assert len(ids(table, "amount > 1e300")) == PARTITIONS
     assert ids(table, "amount <= 1e300") == []
+    mixed = pa.concat_tables([rows(*range(PARTITIONS)), rows(PARTITIONS + 5, amount=NAN)])
+    table.insert_overwrite(mixed)
+    assert ids(table, "amount > 1e300") == ["k17"]
     table.insert_overwrite(rows(0, 1, amount=-0.0))
     assert ids(table, "amount = 0.0") == ["k0", "k1"]
     assert ids(table, "amount < 0") == []
