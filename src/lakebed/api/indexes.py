@@ -173,7 +173,7 @@ def _describe(index: OpenIndex | UnusableIndex) -> IndexInfo:
     if isinstance(index, UnusableIndex):
         return IndexInfo(definition.name, definition.columns, index.reason)
     manifest = index.manifest
-    since = [manifest.delta, *manifest.commits.values()]
+    since = [manifest.delta, *manifest.unsettled]
     runs = [*manifest.base, *(run for of in since for run in of.files)]
     return IndexInfo(
         definition.name,
@@ -181,7 +181,7 @@ def _describe(index: OpenIndex | UnusableIndex) -> IndexInfo:
         "ready",
         index.num_entries,
         index.num_open,
-        sum(run.entries for of in manifest.commits.values() for run in of.files)
+        sum(run.entries for of in manifest.unsettled for run in of.files)
         + sum(run.entries for run in manifest.delta.deleted),
         len(manifest.whole),
         len(runs),

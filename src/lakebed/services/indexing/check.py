@@ -105,7 +105,7 @@ def check_index(
         # Entries of hidden versions stay when a compaction of the table drops the versions.
         return IndexCheck(missing, example, current)
     partitions = manifest.emptied | {group.partition for group in (*gone, *manifest.whole)}
-    since = [run for of in manifest.commits.values() for run in of.files]
+    since = [run for of in manifest.unsettled for run in of.files]
     superfluous, other = 0, ""
     for number, (run, mark) in enumerate(zip(compacted, marks, strict=True)):
         written = since if number >= len(manifest.base) else [*manifest.delta.files, *since]

@@ -10,7 +10,7 @@ import pytest
 from lakebed.errors import CorruptError, InvalidError
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.secondary.definition import IndexDefinition
-from lakebed.index.secondary.entries import find_entries, make_entries, write_entries
+from lakebed.index.secondary.entries import ENTRY_KEY, find_entries, make_entries, write_entries
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.indexing.build import create_index

@@ -8,6 +8,8 @@ import pytest
 import lakebed
 from lakebed.errors import NotFoundError
 from lakebed.model.clock import ManualClock
+from lakebed.model.executor import LocalExecutor
+from lakebed.services.indexing.check import check_index
 from lakebed.services.indexing.compact import compact_index
 from lakebed.services.indexing.parts import EVERYTHING
 from lakebed.storage.objects import memory_storage
@@ -47,8 +49,8 @@ def test_hot_keys_leave_few_stale_and_no_open_entries():
         assert info.runs <= 12
     check_indexes(table, covered=True)
     assert left_open == 1
-    # A hundredth of the keys in each upsert, and at most 9 upserts since the last compaction.
-    assert 0.05 < max(shares) < 0.1, shares
+    # A hundredth of the keys in each upsert; rows are looked up when a fifth of the entries is new.
+    assert 0.05 < max(shares) < 0.18, shares
     table.compact_index("by_city")
     assert table.indexes()[0].open_entries == 0
     assert len(entries(table)) <= 2020
