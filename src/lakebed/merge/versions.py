@@ -56,10 +56,14 @@ def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run, key: str) -> Par
     columns = []
     lacks = []
     names = batch.schema.names
+    # Columns of one type share their nulls: a column group lacks most columns of a wide row.
+    nulls: dict[pa.DataType, pa.Array] = {}
     for field in schema:
         if field.name not in names:
             lacks.append(field.name)
-            columns.append(pa.nulls(batch.num_rows, field.type))
+            if field.type not in nulls:
+                nulls[field.type] = pa.nulls(batch.num_rows, field.type)
+            columns.append(nulls[field.type])
             continue
         column = batch.column(field.name)
         if column.type != field.type:
