@@ -14,6 +14,7 @@ from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_
 from lakebed.model.options.writers import BloomOptions
 from lakebed.table.files.file_group import FileGroupId, join_path
 from lakebed.table.store.data_writer import DataFileStats, DataFileWriter, NewDataFile
+from lakebed.table.store.run_writer import PAGE_ROWS
 from lakebed.table.view import TableView
 
 T = TypeVar("T")
@@ -59,6 +60,7 @@ class NewBaseFile:
                 partition_path=group.partition,
                 task=number,
                 page_rows=view.config.sparse_index_rows,
+                sample_rows=PAGE_ROWS if view.config.column_groups else None,
                 may_repeat=may_repeat,
                 bloom=_bloom_options(view),
             ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Self
 
 import pyarrow as pa
 
@@ -16,6 +17,67 @@ from lakebed.write.spec.status import RowCounts, WriteStatus, file_stat
 from lakebed.write.spec.write_spec import WriteSpec
 
 
+class LogInProgress:
+    """A run of a file group that is written as the log `version`; nothing is visible before `close`.
+
+    The log is on top of the slice `below`, in which Hudi's CDC query finds the changed rows.
+    """
+
+    def __init__(
+        self,
+        spec: WriteSpec,
+        group: FileGroupId,
+        task: TaskId,
+        version: int,
+        below: FileSlice | None = None,
+    ) -> None:
+        spec.fence.check()
+        if spec.is_non_blocking:
+            # Only with non-blocking writers can a log be the first file of its partition.
+            ensure_partition(spec, group.partition)
+        self._spec = spec
+        self._group = group
+        self._below = below
+        self._entries = TaskEntries(spec, group, task, version)
+        self._log = LogRunWriter(
+            NewLog(
+                storage=spec.storage,
+                config=spec.config,
+                group=group,
+                write_token=task.write_token,
+                version=version,
+                instant=spec.instant,
+                schema=spec.schema,
+                table_schema_text=spec.view.avro_schema,
+                partial=spec.is_partial,
+            )
+        )
+
+    def put(self, batch: pa.RecordBatch) -> None:
+        """Add rows and deletes with keys above all previous keys."""
+        self._entries.take(batch)
+        self._log.put(batch)
+
+    def close(self) -> WriteStatus:
+        """Make the log visible and return its status."""
+        spec = self._spec
+        written = self._log.close()
+        spec.fence.check_written([stats.path for stats in written])
+        return WriteStatus(
+            self._group,
+            tuple(_stat(spec, self._group, stats, self._below) for stats in written),
+            # The changes are known only when the rows are merged.
+            RowCounts(deleted=None if spec.may_delete else 0),
+            self._entries.finish(),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._log.__exit__(*error)
+
+
 def write_log(
     spec: WriteSpec,
     group: FileGroupId,
@@ -24,35 +86,11 @@ def write_log(
     batches: Iterable[pa.RecordBatch],
     below: FileSlice | None = None,
 ) -> WriteStatus:
-    """Write `batches`, sorted and with unique keys, as the log `version`; return its status.
-
-    The log is on top of the slice `below`, in which Hudi's CDC query finds the changed rows.
-    """
-    spec.fence.check()
-    if spec.is_non_blocking:
-        # Only with non-blocking writers can a log be the first file of its partition.
-        ensure_partition(spec, group.partition)
-    log = NewLog(
-        storage=spec.storage,
-        config=spec.config,
-        group=group,
-        write_token=task.write_token,
-        version=version,
-        instant=spec.instant,
-        schema=spec.schema,
-        table_schema_text=spec.view.avro_schema,
-        partial=spec.is_partial,
-    )
-    entries = TaskEntries(spec, group, task, version)
-    written = LogRunWriter(log).write(entries.watch(batches))
-    spec.fence.check_written([stats.path for stats in written])
-    return WriteStatus(
-        group,
-        tuple(_stat(spec, group, stats, below) for stats in written),
-        # The changes are known only when the rows are merged.
-        RowCounts(deleted=None if spec.may_delete else 0),
-        entries.finish(),
-    )
+    """Write `batches`, sorted and with unique keys, as the log `version`; return its status."""
+    with LogInProgress(spec, group, task, version, below) as log:
+        for batch in batches:
+            log.put(batch)
+        return log.close()
 
 
 def _stat(

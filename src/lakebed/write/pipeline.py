@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import pyarrow as pa
 
@@ -134,7 +135,7 @@ def execute_write(
             segments = _looked_up(target, source, met, segments, spec)
             segments, filled = fill_small_files(segments, slices, spec, target.executor)
         writes = plan_writes(segments, slices, spec, filled)
-        written += target.executor.run(write_file_group, writes, "write files")
+        written += chain.from_iterable(target.executor.run(write_file_group, writes, "write files"))
         replaced = _replaced(operation, transaction.snapshot, touched)
         if properties and not is_settled(transaction.config):
             # Stored only now: a write that fails must not determine the index for later writes.
