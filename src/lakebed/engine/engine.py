@@ -113,13 +113,12 @@ def read_stream(
 def _bytes_of_columns(scan: Scan) -> float:
     """Return the estimated number of bytes to read, assuming columns of equal size."""
     groups, names = scan.view.column_groups, scan.view.schema.names
+    stored = {name: len(groups.columns_of(name, names)) for name in groups.names} if groups else {}
     wanted = 1 + len(scan.needed_columns)
     cost = 0.0
     for slice_ in scan.slices:
-        stored = len(names)
-        if groups and not slice_.others:
-            stored = len(groups.columns_of(slice_.group.column_group, names))
-        cost += scan.cost_of(slice_) * min(1.0, wanted / stored)
+        one = None if slice_.others else stored.get(slice_.group.column_group)
+        cost += scan.cost_of(slice_) * min(1.0, wanted / max(1, one or len(names)))
     return cost
 
 

@@ -183,8 +183,8 @@ class ColumnGroups:
 
     def columns_of(self, name: str, columns: Iterable[str]) -> list[str]:
         """Return those of `columns` that a group's files store."""
-        always = {*self.shared, *self.ordering_of(name)}
-        return [column for column in columns if column in always or self.owner(column) == name]
+        always, owners = {*self.shared, *self.ordering_of(name)}, self._owners
+        return [column for column in columns if owners.get(column, "") == name or column in always]
 
     def touched(self, columns: Collection[str]) -> tuple[str, ...]:
         """Return the groups that a write of `columns` changes.
