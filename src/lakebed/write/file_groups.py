@@ -31,7 +31,7 @@ from lakebed.write.base_file import NewBaseFile
 from lakebed.write.index_runs import TaskEntries, split_deletes
 from lakebed.write.log_runs import LogInProgress, write_log
 from lakebed.write.new_keys import NewKeysWriter
-from lakebed.write.partial import PartialWrite, write_partial_log
+from lakebed.write.partial import PartialWrite, looks_at_rows, write_partial_log
 from lakebed.write.partition import ensure_partition
 from lakebed.write.plan import FileGroupWrite
 from lakebed.write.spec.status import RowCounts, WriteStatus, file_stat
@@ -60,7 +60,7 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> list[WriteStatus]:
         )
         for segment in write.segments
     ]
-    if write.as_log and spec.is_partial and write.below is not None:
+    if write.below is not None and spec.is_partial and looks_at_rows(spec):
         merged = _merged(write, task, runs, _columns(spec.schema))
         return [write_partial_log(PartialWrite(spec, write.below, write.new_rows), task, merged)]
     stored = [one.spec.schema if one.as_log else one.spec.view.schema for one in writes]
