@@ -98,3 +98,25 @@ def test_numbers_that_repeat_beyond_a_page_get_no_dictionary_in_a_group(
             if chunks.column(at).path_in_schema == "a"
         ]
     assert chunk.has_dictionary_page is dictionary
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_an_update_of_some_columns_opens_files_only_for_the_entries_of_an_index(indexed: bool):
+    table = grouped()
+    table.bulk_insert(rows(1, 2))
+    if indexed:
+        table.create_index("by_b", ["b"])
+    storage = Watched(table._storage)
+    again = reopen(storage, table._clock)
+    again.update_columns(pa.table({"id": [2, 3], "ts": [9, 9], "a": [20, 30]}))
+    names = [parse_data_name(path.rpartition("/")[2]) for path in storage.opened]
+    assert any(name is not None for name in names) is indexed
+    found = again.read(["id", "a", "b"]).read_all().to_pylist()
+    assert sorted((row["id"], row["a"], row["b"]) for row in found) == [
+        (1, 1, 1),
+        (2, 20, 2),
+        (3, 30, None),
+    ]
+    assert again.read(["id"], "b IS NULL").read_all().to_pylist() == [{"id": 3}]
+    again.compact(mode="full")
+    assert again.read(["id"], "b IS NULL").read_all().to_pylist() == [{"id": 3}]
