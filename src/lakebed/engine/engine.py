@@ -94,6 +94,7 @@ def read_stream(
     Several threads read a large scan: slices arrive in any order, but the rows of a slice arrive
     together and in order.
     """
+    scan = scan.narrowed()
     find = None if cache is None or not scan.is_lookup else _kept_sources(scan, cache)
     scan.check_readable(find)
     full = scan.full_schema
@@ -105,8 +106,20 @@ def read_stream(
             yield with_columns(batch, [batch.column(n) for n in schema.names], schema)
 
     opens = [partial(read, slice_) for slice_ in scan.slices]
-    batches = read_parallel(opens, threads if scan.cost_bytes > parallel_bytes else 1)
+    batches = read_parallel(opens, threads if _bytes_of_columns(scan) > parallel_bytes else 1)
     return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _bytes_of_columns(scan: Scan) -> float:
+    """Return the estimated number of bytes to read, assuming columns of equal size."""
+    groups, names = scan.view.column_groups, scan.view.schema.names
+    stored = {name: len(groups.columns_of(name, names)) for name in groups.names} if groups else {}
+    wanted = 1 + len(scan.needed_columns)
+    cost = 0.0
+    for slice_ in scan.slices:
+        one = None if slice_.others else stored.get(slice_.group.column_group)
+        cost += scan.cost_of(slice_) * min(1.0, wanted / max(1, one or len(names)))
+    return cost
 
 
 def _kept_sources(scan: Scan, cache: SourceCache) -> FindSources:

@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, Self
 
 from lakebed.errors import CorruptError, InvalidError
@@ -136,7 +137,7 @@ def _parse_instants(text: str | None) -> dict[str, tuple[str | None, str | None]
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ColumnGroups:
     """The column groups of a table at one point in time; empty for an ordinary table.
 
@@ -163,10 +164,11 @@ class ColumnGroups:
 
     def owner(self, column: str) -> str:
         """Return the name of the group from which readers take the values of a column."""
-        for group in self.groups:
-            if column in group.columns:
-                return group.name
-        return ""
+        return self._owners.get(column, "")
+
+    @cached_property
+    def _owners(self) -> Mapping[str, str]:
+        return {column: group.name for group in self.groups for column in group.columns}
 
     def ordering_of(self, name: str) -> tuple[str, ...]:
         """Return the columns by which a group orders versions of a key."""
@@ -177,9 +179,12 @@ class ColumnGroups:
 
     def holds(self, name: str, column: str) -> bool:
         """Return whether a group's files store a column."""
-        if column in self.shared or column in self.ordering_of(name):
-            return True
-        return self.owner(column) == name
+        return bool(self.columns_of(name, [column]))
+
+    def columns_of(self, name: str, columns: Iterable[str]) -> list[str]:
+        """Return those of `columns` that a group's files store."""
+        always, owners = {*self.shared, *self.ordering_of(name)}, self._owners
+        return [column for column in columns if owners.get(column, "") == name or column in always]
 
     def touched(self, columns: Collection[str]) -> tuple[str, ...]:
         """Return the groups that a write of `columns` changes.

@@ -56,10 +56,14 @@ def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run, key: str) -> Par
     columns = []
     lacks = []
     names = batch.schema.names
+    # Columns of one type share their nulls: a column group lacks most columns of a wide row.
+    nulls: dict[pa.DataType, pa.Array] = {}
     for field in schema:
         if field.name not in names:
             lacks.append(field.name)
-            columns.append(pa.nulls(batch.num_rows, field.type))
+            if field.type not in nulls:
+                nulls[field.type] = pa.nulls(batch.num_rows, field.type)
+            columns.append(nulls[field.type])
             continue
         column = batch.column(field.name)
         if column.type != field.type:
@@ -224,10 +228,20 @@ def _take(
 
 
 def _columns(table: pa.Table, names: Sequence[str], rows: Ints) -> dict[str, pa.Array]:
-    nulls = rows < 0
-    indices = int64_array(rows, nulls if nulls.any() else None)
-    batch = _one_batch(table.select(names).take(indices))
+    picked = table.select(names)
+    if _are_consecutive(rows):
+        # Such as the columns of a base file that no log on top of it has.
+        batch = _one_batch(picked.slice(int(rows[0]), len(rows)))
+    else:
+        nulls = rows < 0
+        batch = _one_batch(picked.take(int64_array(rows, nulls if nulls.any() else None)))
     return dict(zip(names, batch.columns, strict=True))
+
+
+def _are_consecutive(rows: Ints) -> bool:
+    if not len(rows) or rows[0] < 0 or rows[-1] - rows[0] != len(rows) - 1:
+        return False
+    return bool((np.diff(rows) == 1).all())
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -66,7 +66,9 @@ class TableView:
         return replace(
             self,
             config=replace(self.config, ordering_fields=ordering, merge_mode=mode),
-            schema=pa.schema([f for f in self.schema if groups.holds(name, f.name)]),
+            schema=pa.schema(
+                [self.schema.field(c) for c in groups.columns_of(name, self.schema.names)]
+            ),
             schema_text=None,
             column_groups=ColumnGroups(),
         )

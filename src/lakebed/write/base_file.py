@@ -15,6 +15,7 @@ from lakebed.index.secondary.definition import parse_definitions
 from lakebed.model.options.writers import BloomOptions
 from lakebed.table.files.file_group import FileGroupId, join_path
 from lakebed.table.store.data_writer import DataFileStats, DataFileWriter, NewDataFile
+from lakebed.table.store.run_writer import PAGE_ROWS
 from lakebed.table.view import TableView
 
 MAX_COLUMNS: Final = 32
@@ -74,6 +75,7 @@ class NewBaseFile:
                 partition_path=group.partition,
                 task=number,
                 page_rows=view.config.sparse_index_rows,
+                sample_rows=PAGE_ROWS if view.config.column_groups else None,
                 may_repeat=may_repeat,
                 bloom=_bloom_options(view),
                 statistics=statistics_columns(view.schema, view.config.properties),

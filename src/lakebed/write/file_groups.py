@@ -1,9 +1,11 @@
 """Second stage of a write: merge the runs of one file group into its base file, or into one log."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial, reduce
+from types import TracebackType
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,9 +28,9 @@ from lakebed.table.store.data_writer import DataFileStats
 from lakebed.write.auto_buckets import of_bucket
 from lakebed.write.base_file import NewBaseFile
 from lakebed.write.index_runs import TaskEntries, split_deletes
-from lakebed.write.log_runs import write_log, write_rows
+from lakebed.write.log_runs import LogInProgress, write_log
 from lakebed.write.new_keys import NewKeysWriter
-from lakebed.write.partial import PartialWrite, write_partial_log
+from lakebed.write.partial import PartialWrite, looks_at_rows, write_partial_log
 from lakebed.write.partition import ensure_partition
 from lakebed.write.plan import FileGroupWrite
 from lakebed.write.spec.status import RowCounts, WriteStatus, file_stat
@@ -40,35 +42,66 @@ from lakebed.write.staging import read_segment, spiller
 _FILLED = f"{OUR_PREFIX}filled"
 
 
-def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
-    """Merge the staged runs of a file group, and its old base file, as planned."""
+def write_file_group(write: FileGroupWrite, task: TaskId) -> list[WriteStatus]:
+    """Merge the staged runs of a file group, and its old base file, as planned.
+
+    Column groups that get the same rows share one merge.
+    """
     spec = write.spec
     ensure_partition(spec, write.group.partition)
     spec.locator.begin_partition(spec.storage, write.group.partition, spec.fence.check)
+    writes = (write, *write.beside)
     runs = [
         Run(
             segment.path,
-            _of_part(of_bucket(read_segment(spec.storage, segment), segment, spec), spec),
+            _of_parts(of_bucket(read_segment(spec.storage, segment), segment, spec), writes),
             partial=spec.is_partial,
         )
         for segment in write.segments
     ]
+    if write.below is not None and spec.is_partial and looks_at_rows(spec):
+        merged = _merged(write, task, runs, _columns(spec.schema))
+        return [write_partial_log(PartialWrite(spec, write.below, write.new_rows), task, merged)]
+    stored = [one.spec.schema if one.as_log else one.spec.view.schema for one in writes]
+    fields = list(_columns(*stored))
+    with ExitStack() as open_files:
+        if write.old is not None:
+            footer = read_footer(spec.storage, write.old.path)
+            runs, fields = _with_old(write, footer, runs, fields)
+            files: list[LogInProgress | _NewFile] = [_NewFile(write, task, footer.num_rows)]
+        else:
+            files = [_open_file(one, task) for one in writes]
+        for file in files:
+            open_files.enter_context(file)
+        for batch in map(_restamped, _merged(write, task, runs, pa.schema(fields))):
+            for file in files:
+                file.put(batch)
+        return [file.close() for file in files]
+
+
+def _columns(*stored: pa.Schema) -> pa.Schema:
+    """Return the record key and all of these columns, each once."""
+    fields = {field.name: field for schema in stored for field in schema}
+    return pa.schema([pa.field(RECORD_KEY, pa.string()), *fields.values()])
+
+
+def _open_file(write: FileGroupWrite, task: TaskId) -> "LogInProgress | _NewFile":
     if write.as_log:
-        columns = pa.schema([pa.field(RECORD_KEY, pa.string()), *spec.schema])
-        merged = _merged(write, task, runs, columns)
-        if spec.is_partial and write.below is not None:
-            return write_partial_log(PartialWrite(spec, write.below, write.new_rows), task, merged)
-        return write_log(spec, write.group, task, 1, merged, write.below)
-    return _write_base_file(write, task, runs)
+        return LogInProgress(write.spec, write.group, task, 1, write.below)
+    return _NewFile(write, task)
 
 
-def _of_part(batches: Iterable[pa.RecordBatch], spec: WriteSpec) -> Iterator[pa.RecordBatch]:
-    """Yield the staged rows and columns that the column group of `spec` gets."""
+def _of_parts(
+    batches: Iterable[pa.RecordBatch], writes: Sequence[FileGroupWrite]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the staged rows and columns that the column groups of `writes` get."""
+    spec = writes[0].spec
     flags = [FLAGS] if spec.may_delete else []
+    names = [RECORD_KEY, *flags, *dict.fromkeys(n for one in writes for n in one.spec.schema.names)]
     for batch in batches:
         rows = batch
         if spec.column_group or spec.deletes_only:
-            rows = batch.select([RECORD_KEY, *flags, *spec.schema.names])
+            rows = batch.select(names)
         if spec.deletes_only:
             rows = rows.filter(pa.array(rows.column(FLAGS).to_numpy() & DELETED != 0))
         yield rows
@@ -84,63 +117,86 @@ def _merged(
     return merge_in_passes(runs, rule, schema, spill, keep_deletes=True)
 
 
-def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> WriteStatus:
-    spec = write.spec
-    fields, old_rows = [pa.field(RECORD_KEY, pa.string()), *spec.view.schema], 0
-    if write.old is not None:
-        footer = read_footer(spec.storage, write.old.path)
-        old_rows = footer.num_rows
-        runs, fields = _with_old(write, footer, runs, fields)
-    # A delete with an ordering value may meet an older row that arrives even later: on a
-    # merge-on-read table it is kept, as a log on top of the new base file.
-    keeps_deletes = spec.may_delete and spec.config.table_type is TableType.MERGE_ON_READ
-    kept: list[pa.RecordBatch] = []
-    base = NewBaseFile(
-        spec.view,
-        spec.fence,
-        write.group,
-        task.write_token,
-        write.number,
-        may_repeat=write.old is not None,
-    )
-    written: Mapping[str, int] = {}
-    carried = gone = 0
-    with ExitStack() as open_files:
-        entries = open_files.enter_context(TaskEntries(spec, write.group, task))
-        open_files.enter_context(base)
-        changes = _change_log(write, task, open_files)
-        keys = open_files.enter_context(NewKeysWriter(write, task))
-        for batch in map(_restamped, _merged(write, task, runs, pa.schema(fields))):
-            live, _ = split_deletes(batch)
-            base.put(live)
-            entries.take(_came(batch), write.group.partition, is_merged=True)
-            gone += batch.num_rows - live.num_rows
-            if write.old is not None:
-                carried += live.num_rows - live.column(COMMIT_TIME).null_count
-            if changes is not None:
-                changes.put(live)
-            keys.put(live)
-            if keeps_deletes and live.num_rows < batch.num_rows:
-                kept.append(_ordered_deletes(batch, spec))
+class _NewFile:
+    """A base file in progress, with the files beside it; nothing is visible before `close`."""
+
+    def __init__(self, write: FileGroupWrite, task: TaskId, old_rows: int = 0) -> None:
+        self._write = write
+        self._task = task
+        self._old_rows = old_rows
+        spec = write.spec
+        # A delete with an ordering value may meet an older row that arrives even later: on a
+        # merge-on-read table it is kept, as a log on top of the new base file.
+        on_read = spec.config.table_type is TableType.MERGE_ON_READ
+        self._keeps_deletes = spec.may_delete and on_read
+        self._kept: list[pa.RecordBatch] = []
+        self._carried = self._gone = 0
+        with ExitStack() as open_files:
+            self._entries = open_files.enter_context(TaskEntries(spec, write.group, task))
+            self._base = open_files.enter_context(
+                NewBaseFile(
+                    spec.view,
+                    spec.fence,
+                    write.group,
+                    task.write_token,
+                    write.number,
+                    may_repeat=write.old is not None,
+                )
+            )
+            self._changes = _change_log(write, task, open_files)
+            self._keys = open_files.enter_context(NewKeysWriter(write, task))
+            self._open_files = open_files.pop_all()
+
+    def put(self, batch: pa.RecordBatch) -> None:
+        """Add merged rows and deletes."""
+        live, _ = split_deletes(batch)
+        self._base.put(live)
+        self._entries.take(_came(batch), self._write.group.partition, is_merged=True)
+        self._gone += batch.num_rows - live.num_rows
+        if self._write.old is not None:
+            self._carried += live.num_rows - live.column(COMMIT_TIME).null_count
+        if self._changes is not None:
+            self._changes.put(live)
+        self._keys.put(live)
+        if self._keeps_deletes and live.num_rows < batch.num_rows:
+            self._kept.append(_ordered_deletes(batch, self._write.spec))
+
+    def close(self) -> WriteStatus:
+        """Make the files visible and return their status."""
+        write, base, spec = self._write, self._base, self._write.spec
         stats = None
+        written: Mapping[str, int] = {}
         if write.old is not None or base.num_rows:
-            stats, written = base.close(partial(_close_beside, changes, keys))
-        made = entries.finish()
-    counts = _counts(write, old_rows, base.num_rows, carried, gone)
-    status = WriteStatus(write.group, (), counts, made, keys.result())
-    if stats is not None:
-        cdc_stats = {path: size for path, size in written.items() if not is_side_path(path)}
-        stat = replace(_stat(write, stats, old_rows), cdc_stats=cdc_stats or None)
-        status = replace(status, stats=(stat,))
-    if any(batch.num_rows for batch in kept):
-        below = _below(write, base.name, stats)
-        beside = stats is not None and spec.config.is_lsm_tree
-        version = TOMBSTONE_VERSION if beside else 1
-        # The index entries of these deletes are among those of the base file.
-        logged = write_rows(spec, write.group, task, version, kept, below)
-        # Hudi's CDC query takes the slice of a file group from its first stat.
-        status = replace(status, stats=(*logged.stats, *status.stats))
-    return status
+            stats, written = base.close(partial(_close_beside, self._changes, self._keys))
+        made = self._entries.finish()
+        self._open_files.close()
+        counts = _counts(write, self._old_rows, base.num_rows, self._carried, self._gone)
+        status = WriteStatus(write.group, (), counts, made, self._keys.result())
+        if stats is not None:
+            cdc_stats = {path: size for path, size in written.items() if not is_side_path(path)}
+            stat = replace(_stat(write, stats, self._old_rows), cdc_stats=cdc_stats or None)
+            status = replace(status, stats=(stat,))
+        if any(batch.num_rows for batch in self._kept):
+            below = _below(write, base.name, stats)
+            beside = stats is not None and spec.config.is_lsm_tree
+            version = TOMBSTONE_VERSION if beside else 1
+            # The index entries of these deletes are among those of the base file.
+            task, kept = self._task, self._kept
+            logged = write_log(spec, write.group, task, version, kept, below, with_entries=False)
+            # Hudi's CDC query takes the slice of a file group from its first stat.
+            status = replace(status, stats=(*logged.stats, *status.stats))
+        return status
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open_files.__exit__(kind, error, trace)
 
 
 def _close_beside(changes: ChangeLog | None, keys: NewKeysWriter) -> Mapping[str, int]:

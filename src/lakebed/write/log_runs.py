@@ -27,6 +27,73 @@ _FLUSHES = 1_000
 _MAX_ORDERED_TASK = 999_998
 
 
+class LogInProgress:
+    """A run of a file group that is written as the log `version`; nothing is visible before `close`.
+
+    The log is on top of the slice `below`, in which Hudi's CDC query finds the changed rows. Without
+    `with_entries`, the caller collects the entries of its rows in secondary indexes.
+    """
+
+    def __init__(
+        self,
+        spec: WriteSpec,
+        group: FileGroupId,
+        task: TaskId,
+        version: int,
+        below: FileSlice | None = None,
+        *,
+        with_entries: bool = True,
+    ) -> None:
+        spec.fence.check()
+        if spec.is_non_blocking:
+            # Only with non-blocking writers can a log be the first file of its partition.
+            ensure_partition(spec, group.partition)
+        self._spec = spec
+        self._group = group
+        self._below = below
+        self._entries = TaskEntries(spec, group, task, version) if with_entries else None
+        self._log = LogRunWriter(
+            NewLog(
+                storage=spec.storage,
+                config=spec.config,
+                group=group,
+                write_token=task.write_token,
+                version=version,
+                instant=spec.instant,
+                schema=spec.schema,
+                table_schema_text=spec.view.avro_schema,
+                partial=spec.is_partial,
+            )
+        )
+
+    def put(self, batch: pa.RecordBatch) -> None:
+        """Add rows and deletes with keys above all previous keys."""
+        if self._entries is not None:
+            self._entries.take(batch, self._group.partition)
+        self._log.put(batch)
+
+    def close(self) -> WriteStatus:
+        """Make the log visible and return its status."""
+        spec = self._spec
+        written = self._log.close()
+        spec.fence.check_written([stats.path for stats in written])
+        return WriteStatus(
+            self._group,
+            tuple(_stat(spec, self._group, stats, self._below) for stats in written),
+            # The changes are known only when the rows are merged.
+            RowCounts(deleted=None if spec.may_delete else 0),
+            () if self._entries is None else self._entries.finish(),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._entries is not None:
+            self._entries.__exit__(*error)
+        self._log.__exit__(*error)
+
+
 def write_log(
     spec: WriteSpec,
     group: FileGroupId,
@@ -34,49 +101,14 @@ def write_log(
     version: int,
     batches: Iterable[pa.RecordBatch],
     below: FileSlice | None = None,
+    *,
+    with_entries: bool = True,
 ) -> WriteStatus:
-    """Write `batches`, sorted and with unique keys, as the log `version`; return its status.
-
-    The log is on top of the slice `below`, in which Hudi's CDC query finds the changed rows.
-    """
-    with TaskEntries(spec, group, task, version) as entries:
-        watched = entries.watch(batches, group.partition)
-        status = write_rows(spec, group, task, version, watched, below)
-        return replace(status, entries=entries.finish())
-
-
-def write_rows(
-    spec: WriteSpec,
-    group: FileGroupId,
-    task: TaskId,
-    version: int,
-    batches: Iterable[pa.RecordBatch],
-    below: FileSlice | None = None,
-) -> WriteStatus:
-    """Write a log as `write_log` does, without the entries of its rows in secondary indexes."""
-    spec.fence.check()
-    if spec.is_non_blocking:
-        # Only with non-blocking writers can a log be the first file of its partition.
-        ensure_partition(spec, group.partition)
-    log = NewLog(
-        storage=spec.storage,
-        config=spec.config,
-        group=group,
-        write_token=task.write_token,
-        version=version,
-        instant=spec.instant,
-        schema=spec.schema,
-        table_schema_text=spec.view.avro_schema,
-        partial=spec.is_partial,
-    )
-    written = LogRunWriter(log).write(batches)
-    spec.fence.check_written([stats.path for stats in written])
-    return WriteStatus(
-        group,
-        tuple(_stat(spec, group, stats, below) for stats in written),
-        # The changes are known only when the rows are merged.
-        RowCounts(deleted=None if spec.may_delete else 0),
-    )
+    """Write `batches`, sorted and with unique keys, as the log `version`; return its status."""
+    with LogInProgress(spec, group, task, version, below, with_entries=with_entries) as log:
+        for batch in batches:
+            log.put(batch)
+        return log.close()
 
 
 def _stat(
@@ -132,7 +164,9 @@ class FlushedLogs:
                 entries = TaskEntries(part, target, self._task, self._version)
                 self._entries[place] = self._open.enter_context(entries)
             self._entries[place].take(ordered, group.partition)
-            status = write_rows(part, target, self._task, self._version, [ordered])
+            status = write_log(
+                part, target, self._task, self._version, [ordered], with_entries=False
+            )
             self._done[place].append(status)
 
     def finish(self) -> Iterator[WriteStatus]:

@@ -8,7 +8,8 @@ Decision 12 lists the alternatives.
 
 In version 10 with ordering columns, an existing key gets a partial row, and a new key a complete
 row; commit-time tables and tables with a column `_hoodie_is_deleted` get complete rows in version
-10 too.
+10 too. In a table with column groups, which Hudi does not open, every row is partial, so the keys
+are not looked up; only indexes need entries for all columns of a new row.
 """
 
 from collections.abc import Iterable, Iterator
@@ -109,6 +110,11 @@ class _Apart:
             stats=tuple(stat for status in statuses for stat in status.stats),
             entries=tuple(entries for status in statuses for entries in status.entries),
         )
+
+
+def looks_at_rows(spec: WriteSpec) -> bool:
+    """Return whether a partial write depends on the rows that exist."""
+    return not spec.config.column_groups or bool(spec.indexes.indexes) or _fills(spec)
 
 
 def _fills(spec: WriteSpec) -> bool:

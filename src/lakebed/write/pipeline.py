@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import pyarrow as pa
 
@@ -135,7 +136,8 @@ def execute_write(
             segments = _looked_up(target, source, met, segments, spec)
             segments, filled = fill_small_files(segments, slices, spec, target.executor)
         writes = plan_writes(segments, slices, spec, filled)
-        written += map(entries.take, target.executor.run(write_file_group, writes, "write files"))
+        merged = target.executor.run(write_file_group, writes, "write files")
+        written += map(entries.take, chain.from_iterable(merged))
         replaced = _replaced(operation, transaction.snapshot, touched)
         if properties and not is_settled(transaction.config):
             # Stored only now: a write that fails must not determine the index for later writes.

@@ -21,7 +21,7 @@ class FileGroupWrite:
 
     `number` is unique within the write. `segments` are in order of arrival as far as there is one:
     by task, then by flush. With a slice `below` the rows become a log on top of it, otherwise a
-    base file.
+    base file. The writes `beside` get the same rows, in other column groups.
     """
 
     spec: WriteSpec
@@ -32,6 +32,7 @@ class FileGroupWrite:
     segments: tuple[Segment, ...]
     # Whether some of the rows may have keys that the file group did not hold.
     adds_keys: bool = True
+    beside: tuple["FileGroupWrite", ...] = ()
 
     @property
     def as_log(self) -> bool:
@@ -72,10 +73,11 @@ def plan_writes(
         staged[segment.group].append(segment)
     on_read = spec.config.table_type is TableType.MERGE_ON_READ
     writes: list[FileGroupWrite] = []
+    parts = spec.parts if spec.touched else ()
     for number, (group, held) in enumerate(staged.items()):
         existing = slices.get(group)
         if spec.touched:
-            writes += _plan_groups(group, held, slices, spec, len(writes))
+            writes += _plan_groups(group, held, slices.get(group), parts, number * len(parts))
             continue
         if existing is not None and not on_read and existing.needs_merge:
             raise UnsupportedError(
@@ -106,20 +108,25 @@ def _largest_first(write: FileGroupWrite) -> tuple[int, str, str]:
 def _plan_groups(
     group: FileGroupId,
     segments: Sequence[Segment],
-    slices: Mapping[FileGroupId, FileSlice],
-    spec: WriteSpec,
+    whole: FileSlice | None,
+    parts: Sequence[WriteSpec],
     start: int,
 ) -> Iterator[FileGroupWrite]:
-    """Yield the write to each column group of a file group, numbered from `start`.
+    """Yield the writes to the column groups of a file group, numbered from `start`.
 
     A base file must hold the keys of all column groups, so a write creates one only in a new file
-    group.
+    group. Column groups with the same merge rule get the same rows, so they are written together.
     """
-    whole = slices.get(group)
     held = tuple(sorted(segments, key=lambda segment: segment.arrival))
-    as_logs = spec.is_non_blocking or whole is not None
-    parts = {} if whole is None else whole.by_group
-    for number, part in enumerate(spec.parts, start):
+    there = {} if whole is None else whole.by_group
+    alike: dict[object, list[FileGroupWrite]] = defaultdict(list)
+    for number, part in enumerate(parts, start):
+        as_logs = part.is_non_blocking or whole is not None
         own = replace(group, column_group=part.column_group)
-        below = parts.get(part.column_group) or FileSlice(own, spec.instant, None)
-        yield FileGroupWrite(part, number, own, None, below if as_logs else None, held)
+        below = there.get(part.column_group) or FileSlice(own, part.instant, None)
+        write = FileGroupWrite(part, number, own, None, below if as_logs else None, held)
+        # Partial rows are completed from those below, and deletes are a part of the rows.
+        apart = part.column_group if part.is_partial or part.deletes_only else None
+        alike[part.staged_rule if as_logs else part.rule, apart].append(write)
+    for first, *others in alike.values():
+        yield replace(first, beside=tuple(others))

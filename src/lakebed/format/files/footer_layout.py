@@ -9,6 +9,7 @@ The chunks of a row group are in the order of the schema's leaves. Field numbers
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +45,7 @@ Span = tuple[int, int]
 _REPEATED = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(NamedTuple):
     """A leaf of the schema: a column, or a part of a nested one.
 
     `number` counts the leaves; `element` is where its description lies in the footer.
@@ -132,8 +132,7 @@ def parse_layout(footer: bytes, what: str) -> FooterLayout:
     return FooterLayout(footer, columns, groups, orders.tolist(), what)
 
 
-@dataclass(frozen=True, slots=True)
-class _Element:
+class _Element(NamedTuple):
     span: Span
     name: str
     children: int
@@ -184,9 +183,11 @@ def _leaves(elements: Iterable[_Element]) -> Iterator[tuple[str, Leaf]]:
         if element.children > 0 or not number:
             above.append((element.name, element.children))
             continue
-        names = [*(name for name, _ in above[1:]), element.name]
-        is_flat = len(names) == 1 and not element.is_repeated
-        yield names[0], Leaf(leaves, ".".join(names), is_flat, element.span)
+        if len(above) == 1:
+            yield element.name, Leaf(leaves, element.name, not element.is_repeated, element.span)
+        else:
+            names = [*(name for name, _ in above[1:]), element.name]
+            yield names[0], Leaf(leaves, ".".join(names), False, element.span)
         leaves += 1
     if not above or any(left for _, left in above):
         raise ValueError("a schema without all of its elements")

@@ -20,12 +20,13 @@ from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import BARRIER, FLAGS, Run
 from lakebed.merge.window import merge_runs
 from lakebed.model.executor import TaskId
+from lakebed.storage.storage import Storage
 from lakebed.table.config.column_groups import check_grouped, check_groups_version
 from lakebed.table.config.properties_file import load_config, update_properties
 from lakebed.table.config.schema import find_field, normalise
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.damage import check_whole
-from lakebed.table.files.file_group import FileSlice
+from lakebed.table.files.file_group import DataFile, FileSlice
 from lakebed.table.read.base_file import read_footer
 from lakebed.table.read.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot
@@ -54,9 +55,8 @@ def execute_add_group(
         there = snapshot.column_groups.groups
         check_apart([*there, new])
         check_default([*there, new], schema, key, partition, config.ordering_fields)
-        _check_not_carried(
-            snapshot, [name for name in new.columns if name in snapshot.schema.names]
-        )
+        moved = [name for name in new.columns if name in snapshot.schema.names]
+        _check_not_carried(target, snapshot, moved)
         check_grouped(replace(config, column_groups=(*config.column_groups, new)))
         _store(transaction, new)
         schema = nullable_schema(schema, key, partition)
@@ -125,21 +125,41 @@ def _with_fields(known: pa.Schema, fields: Sequence[pa.Field], name: str) -> pa.
     return pa.schema([*known, *(normalise(pa.schema(fields)) if fields else ())])
 
 
-def _check_not_carried(snapshot: Snapshot, columns: Sequence[str]) -> None:
+def _check_not_carried(target: WriteTarget, snapshot: Snapshot, columns: Sequence[str]) -> None:
     """Raise InvalidError for a column that a file of the default group holds: it cannot move."""
-    owned = snapshot.column_groups.groups
-    for name in columns:
-        if any(name in group.columns for group in owned):
-            continue  # reported as a column of two groups
-        for file in snapshot.files if columns else ():
-            if file.name.column_group:
-                continue
-            if name in read_footer(snapshot.storage, file.path).schema.names:
-                raise InvalidError(
-                    f"table {snapshot.config.name!r}: column {name!r} has been written in the default "
-                    f"column group (by {file.name.instant}) and cannot move to another; add a new "
-                    "column, or write the rows to a new table with column_groups="
-                )
+    owned = {name for group in snapshot.column_groups.groups for name in group.columns}
+    # A column of another group is reported as one of two groups.
+    asked = frozenset(columns) - owned
+    if not asked:
+        return
+    footers = [
+        _Footer(snapshot.storage, file, asked)
+        for file in snapshot.files
+        if not file.name.column_group
+    ]
+    found = [one for of in target.executor.run(_carried, footers, "read footers") for one in of]
+    if found:
+        name, instant = min(found)
+        raise InvalidError(
+            f"table {snapshot.config.name!r}: column {name!r} has been written in the default "
+            f"column group (by {instant}) and cannot move to another; add a new "
+            "column, or write the rows to a new table with column_groups="
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Footer:
+    """A file whose footer says which of `columns` it holds."""
+
+    storage: Storage
+    file: DataFile
+    columns: frozenset[str]
+
+
+def _carried(footer: _Footer, _: TaskId) -> list[tuple[str, str]]:
+    """Return the columns that a file holds, each with the instant of the file."""
+    held = read_footer(footer.storage, footer.file.path).schema.names
+    return [(name, footer.file.name.instant) for name in held if name in footer.columns]
 
 
 def _check_not_indexed(config: TableConfig, group: ColumnGroup) -> None:
