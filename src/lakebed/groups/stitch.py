@@ -99,6 +99,11 @@ def newest_stamps(batch: pa.RecordBatch, count: int, target: pa.Schema) -> pa.Re
     return pa.RecordBatch.from_arrays(columns, names=target.names) if columns else batch
 
 
+def numbered_stamp(name: str, number: int) -> str:
+    """Return the name of a stamp of one group in the rows that `stitch` yields."""
+    return _number(name, number)
+
+
 def _number(name: str, number: int) -> str:
     return f"{OUR_PREFIX}{number}{name}"
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.groups.stitch import KEYS_ONLY
 from lakebed.scan.index_choice import IndexNote
 from lakebed.scan.prune_step import PruneStep
@@ -38,13 +39,15 @@ class GroupNote:
     """What a read opens of a column group, and why; the name of the default group is empty.
 
     `columns` are those that it reads there, in `columns_in` file groups. In `keys_in` file groups it
-    reads only keys, because the other groups may lack some rows there.
+    reads only keys, because the other groups may lack some rows there. In `wide_in` of them its base
+    file is one of all columns.
     """
 
     name: str
     columns: tuple[str, ...]
     columns_in: int
     keys_in: int
+    wide_in: int = 0
 
     def __str__(self) -> str:
         parts = []
@@ -54,6 +57,9 @@ class GroupNote:
         if self.keys_in:
             found = plural(self.keys_in, "file group")
             parts.append(f"read for its keys only ({found})")
+        if self.wide_in:
+            shared = "" if self.wide_in == self.columns_in + self.keys_in else f" in {self.wide_in}"
+            parts[-1] += f", from the base file of all columns{shared}"
         return f"{self.name or '(default)'} {' and '.join(parts) or 'not read'}"
 
 
@@ -153,13 +159,19 @@ def _group_notes(scan: Scan) -> tuple[GroupNote, ...]:
     columns: dict[str, list[str]] = defaultdict(list)
     columns_in: dict[str, int] = defaultdict(int)
     keys_in: dict[str, int] = defaultdict(int)
+    wide_in: dict[str, int] = defaultdict(int)
     for slice_ in scan.slices:
-        for name, (_, read) in group_reads(scan.view, slice_, scan.needed_columns).items():
-            own = [c for c in read if c not in groups.shared and c not in KEYS_ONLY]
-            columns[name] = columns[name] or own
-            (columns_in if own else keys_in)[name] += 1
+        for read in group_reads(scan.view, slice_, scan.needed_columns):
+            free = [c for c in read.columns if c not in groups.shared and c not in KEYS_ONLY]
+            base = read.part.base_file
+            is_wide = base is not None and base.name.is_wide
+            for name in read.groups:
+                own = [c for c in free if c in META_COLUMNS or groups.owner(c) == name]
+                columns[name] = columns[name] or own
+                (columns_in if own else keys_in)[name] += 1
+                wide_in[name] += is_wide
     return tuple(
-        GroupNote(name, tuple(columns[name]), columns_in[name], keys_in[name])
+        GroupNote(name, tuple(columns[name]), columns_in[name], keys_in[name], wide_in[name])
         for name in groups.names
     )
 

@@ -11,6 +11,7 @@ lakebed.row_group_key_bytes   of such a run, JSON list of base64: the first key 
                           and, unless there is none, the last key of the file
 lakebed.keys_since        of a base file of a column group: the instant of an older base file with
                           the same keys
+lakebed.column_groups     of a base file with the columns of all column groups: JSON of `WideColumns`
 org.apache.spark.version  the calendar of dates and timestamps
 org.apache.hudi.bloomfilter   in base files: a Bloom filter of the keys, or one that matches every key
 """
@@ -30,6 +31,7 @@ FOOTER_ROW_GROUP_KEYS = "lakebed.row_group_keys"
 FOOTER_KEY_COLUMN = "lakebed.key_column"
 FOOTER_ROW_GROUP_KEY_BYTES = "lakebed.row_group_key_bytes"
 FOOTER_KEYS_SINCE = "lakebed.keys_since"
+FOOTER_COLUMN_GROUPS = "lakebed.column_groups"
 # Without this entry, Spark, and so Hudi, does not know the file's calendar, and rejects dates
 # before 1582 and timestamps before 1900. Lakebed writes the calendar of Spark 3.1 and later.
 FOOTER_CALENDAR = {"org.apache.spark.version": "4.0.0"}

@@ -17,7 +17,7 @@ before every other log of the slice.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lakebed.errors import CorruptError
@@ -53,11 +53,24 @@ class _DataFile:
 
 @dataclass(frozen=True, slots=True)
 class BaseFile(_DataFile):
-    """One base file: its location, the parts of its name, its size."""
+    """One base file: its location, the parts of its name, its size.
+
+    A file that holds the columns of all column groups is a base file of each: `serves` are the
+    groups whose columns are read from it, or None for all of its columns.
+    """
 
     partition: str
     name: BaseFileName
     size_bytes: int
+    serves: tuple[str, ...] | None = None
+
+    @property
+    def group(self) -> "FileGroupId":
+        """Return the file group that the file is a version of."""
+        own = self.serves[0] if self.serves is not None and len(self.serves) == 1 else None
+        return FileGroupId(
+            self.partition, self.name.file_id, self.name.column_group if own is None else own
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +179,31 @@ class FileSlice:
     def files(self) -> tuple[DataFile, ...]:
         """Return the files of the slice, oldest first."""
         base = () if self.base_file is None else (self.base_file,)
+        own = (*base, *self.tombstones, *self.log_files)
+        if not self.others:
+            return own
         others = (file for slice_ in self.others for file in slice_.files)
-        return (*base, *self.tombstones, *self.log_files, *others)
+        # A base file of all columns is a file of several column groups.
+        return tuple({file.path: file for file in (*own, *others)}.values())
+
+    @property
+    def is_only_wide(self) -> bool:
+        """Return whether the slice is a base file of all columns and has no logs."""
+        return self.base_file is not None and self.base_file.name.is_wide and not self.log_files
 
     @property
     def by_group(self) -> Mapping[str, "FileSlice"]:
         """Return the slice of each column group that has files, by its name."""
+        base = self.base_file
+        if base is not None and base.serves is not None and len(base.serves) > 1:
+            return {
+                name: replace(
+                    self,
+                    group=replace(self.group, column_group=name),
+                    base_file=replace(base, serves=(name,)),
+                )
+                for name in base.serves
+            }
         own = replace(self, others=(), damage=())
         found = {own.group.column_group: own} if own.files else {}
         return {**found, **{slice_.group.column_group: slice_ for slice_ in self.others}}
@@ -227,6 +259,21 @@ def group_files(files: Iterable[DataFile]) -> dict[FileGroupId, list[DataFile]]:
     for file in files:
         groups[file.group].append(file)
     return dict(groups)
+
+
+def spread(
+    files: Iterable[DataFile], groups_of: Callable[[str], Iterable[str]]
+) -> Iterator[DataFile]:
+    """Yield the files, and a base file of all columns once for each column group that it serves.
+
+    `groups_of` returns the names of these groups by the instant of the file.
+    """
+    for file in files:
+        if isinstance(file, BaseFile) and file.name.is_wide:
+            for name in groups_of(file.name.instant):
+                yield replace(file, serves=(name,))
+        else:
+            yield file
 
 
 def build_slices(

@@ -157,7 +157,7 @@ def _read_base(
     hidden = () if view.config.has_meta_columns else META_COLUMNS
     what = f"base file {base.path!r}"
     fields = base_fields(target, key_filter)
-    with open_parquet(view.storage, base.path, what, footer=footer) as file:
+    with open_parquet(view.storage, base.path, what, footer=footer, serves=base.serves) as file:
         found = find_columns(file.schema, [f for f in fields if f.name not in hidden])
         spans = None if key_filter is None else key_filter.spans(file, what)
         if spans is not None:

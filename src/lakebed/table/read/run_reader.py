@@ -146,6 +146,7 @@ def open_data(
             offset=source.offset,
             length=source.length,
             footer=source.footer,
+            serves=source.serves,
         )
     assert source.length is not None, "an Avro block is a part of its file"
     return open_avro(
