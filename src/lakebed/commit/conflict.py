@@ -77,7 +77,7 @@ def footprint(
         partition, _, text = stat.path.lstrip("/").rpartition("/")
         name = parse_data_name(text)
         file_id = stat.file_id or (name.file_id if name else "")
-        held = (name.column_group if name else "",)
+        held: tuple[str, ...] = (name.column_group if name else "",)
         if isinstance(name, BaseFileName) and name.is_wide:
             held = (*column_groups,) or held
         for column_group in held:

@@ -36,6 +36,7 @@ from lakebed.table.config.tombstone_retention import tombstone_cutoff
 from lakebed.table.files.damage import describe_slice
 from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.table.snapshot import Snapshot
+from lakebed.table.view import TableView
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
 from lakebed.write.spec.status import WriteStatus
@@ -227,14 +228,13 @@ def _tasks(
     counts = _log_counts(snapshot, plan)
     works: list[CompactionTask] = []
     files = files_by_group(snapshot) if not plan.widens else {}
-    for number, operation in enumerate(plan.operations):
-        group = operation.group
+    for number, planned in enumerate(plan.operations):
+        group = planned.group
         rewrite = rewrites.get(group.column_group)
         gone = group.file_id in replaced.get(group.partition, frozenset())
         if gone or rewrite is None:
             continue
-        if view.column_groups:
-            operation = replace(operation, slice_=_of_group(operation.slice_))
+        operation = replace(planned, slice_=_of_group(planned.slice_, view))
         further: tuple[KeyReader, ...] = ()
         if operation.kind is not Kind.WIDE:
             if not (operation.logs or operation.slice_.tombstones):
@@ -250,10 +250,10 @@ def _tasks(
     return sorted(found, key=lambda work: -work.cost_bytes)
 
 
-def _of_group(slice_: FileSlice) -> FileSlice:
+def _of_group(slice_: FileSlice, view: TableView) -> FileSlice:
     """Return a planned slice whose base file, if it has all columns, serves its column group."""
     base = slice_.base_file
-    if base is None or not base.name.is_wide:
+    if base is None or not base.name.is_wide or not view.config.column_groups:
         return slice_
     return replace(slice_, base_file=replace(base, serves=(slice_.group.column_group,)))
 

@@ -114,7 +114,7 @@ def wide_operations(
         ]
         if any(part.damage or part.group in busy for part in parts):
             continue
-        if all(part.is_only_wide and not part.tombstones for part in parts):
+        if all(part.is_only_wide for part in parts):
             continue
         found += (replace(full_operation(part), kind=Kind.WIDE) for part in parts)
     return tuple(found)

@@ -93,7 +93,8 @@ def _rows(
     work: WidenTask, rewrite: Rewrite, wide: WideColumns, keep: list[TakeDeletes]
 ) -> Iterator[pa.RecordBatch]:
     """Yield whole rows in key order, with the columns of single groups."""
-    streams, numbers = [], dict[str, int]()
+    streams: list[tuple[str, Iterator[pa.RecordBatch]]] = []
+    numbers: dict[str, int] = {}
     for part, deletes in zip(work.parts, keep, strict=True):
         slice_ = _in_replay_order(part.operation.slice_)
         if not slice_.files:

@@ -188,8 +188,13 @@ class FileSlice:
 
     @property
     def is_only_wide(self) -> bool:
-        """Return whether the slice is a base file of all columns and has no logs."""
-        return self.base_file is not None and self.base_file.name.is_wide and not self.log_files
+        """Return whether the slice is a base file of all columns, without logs and tombstones.
+
+        The file has a row for each key that any column group held. A tombstone hides it in its own
+        group: dropping all groups that hold the key must not leave it.
+        """
+        base = self.base_file
+        return base is not None and base.name.is_wide and not (self.log_files or self.tombstones)
 
     @property
     def by_group(self) -> Mapping[str, "FileSlice"]:
@@ -259,6 +264,16 @@ def group_files(files: Iterable[DataFile]) -> dict[FileGroupId, list[DataFile]]:
     for file in files:
         groups[file.group].append(file)
     return dict(groups)
+
+
+ALL_GROUPS = "*"
+"""The column group of a base file of all columns, where files are listed."""
+
+
+def shown_group(file: DataFile, name: str) -> str:
+    """Return the column group of a file where files are listed; `name` is that of its slice."""
+    wide = isinstance(file, BaseFile) and file.serves is not None
+    return ALL_GROUPS if wide else name
 
 
 def spread(

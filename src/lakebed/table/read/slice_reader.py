@@ -148,9 +148,7 @@ def _read_groups(
     commits: pa.StringArray | None = None,
 ) -> Iterator[pa.RecordBatch]:
     target = pa.schema(project(view.schema, columns))
-    reads = group_reads(
-        view, slice_, with_commit_time(target).names, apart=commits is not None
-    )
+    reads = group_reads(view, slice_, with_commit_time(target).names, apart=commits is not None)
     streams = []
     for number, read in enumerate(reads):
         batches = read_group(
@@ -208,7 +206,9 @@ def _joined(reads: list[GroupRead], wanted: Collection[str]) -> list[GroupRead]:
         return reads
     first = alike[0].part
     assert first.base_file is not None
-    if any(r.part.base_file is None or r.part.base_file.path != first.base_file.path for r in alike):
+    if any(
+        r.part.base_file is None or r.part.base_file.path != first.base_file.path for r in alike
+    ):
         return reads
     whole = FileSlice(first.group.whole, first.instant, replace(first.base_file, serves=names))
     columns = dict.fromkeys(name for read in alike for name in read.columns)
