@@ -190,7 +190,7 @@ def test_one_group_answers_alone(table: Table):
         "columns": ("score",),
         "columns_in": 1,
         "keys_in": 0,
-            "wide_in": 0,
+        "wide_in": 0,
     }
 
 

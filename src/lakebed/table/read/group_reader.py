@@ -3,7 +3,7 @@
 In a table without column groups that is the whole file slice.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -58,7 +58,7 @@ def read_group(
     sources: Sequence[RunSource] | None = None,
     by_key: bool = False,
     deletes: Callable[[pa.RecordBatch], None] | None = None,
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch]:
     """Yield `columns` of the rows of `slice_`, from the view's schema and the meta columns.
 
     For a slice without logs, the rows of its base file are yielded in file order, except for row

@@ -7,7 +7,8 @@ and partition columns are read. Groups of which a base file of all columns is th
 read from it together, as one stream.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -27,6 +28,7 @@ from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.files.group_keys import key_slices
 from lakebed.table.read.base_file import keys_since
+from lakebed.table.read.first_group import first_group, needed_for
 from lakebed.table.read.group_reader import read_group
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources
@@ -77,7 +79,7 @@ def read_slice(
 
     The arguments are those of `read_group`. In a table with column groups `sources` are the runs of
     all groups (`all_sources`); if several groups are read, the rows are in key order, and
-    `row_groups` are not used.
+    `row_groups` is used to read one of them first (`first_group.py`).
     """
     if not view.column_groups:
         yield from read_group(
@@ -95,7 +97,7 @@ def read_slice(
     assert deletes is None, "deletes belong to one column group"
     alone = only_read(view, slice_, columns)
     if alone is None:
-        yield from _read_groups(view, slice_, columns, key_filter, sources)
+        yield from _read_groups(view, slice_, columns, key_filter, sources, predicate=row_groups)
         return
     yield from read_group(
         alone.view(view),
@@ -146,9 +148,26 @@ def _read_groups(
     key_filter: KeyFilter | None,
     sources: Sequence[RunSource] | None = None,
     commits: pa.StringArray | None = None,
+    predicate: RowGroupFilter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     target = pa.schema(project(view.schema, columns))
     reads = group_reads(view, slice_, with_commit_time(target).names, apart=commits is not None)
+    first = first_group(view, parts_of(reads), predicate, key_filter, len(target))
+    if first is not None and predicate is not None:
+        read = next(read for read in reads if first.group in read.groups)
+        with closing(
+            read_group(
+                read.view(view),
+                read.part,
+                needed_for(first),
+                key_filter=key_filter,
+                row_groups=first.row_groups(predicate.schema),
+                sources=sources_of(read.part, sources),
+            )
+        ) as rows:
+            key_filter = first.keys(rows) or key_filter
+        if key_filter is not None and key_filter.is_exact and not key_filter.keys:
+            return
     streams = []
     for number, read in enumerate(reads):
         batches = read_group(
@@ -227,6 +246,11 @@ def only_read(view: TableView, slice_: FileSlice, columns: Sequence[str]) -> Gro
     # A group's copy of the table's ordering column is not returned to readers.
     free = [c for c in columns if c not in groups.shared and c not in META_COLUMNS]
     return reads[0] if all(groups.owner(column) in reads[0].groups for column in free) else None
+
+
+def parts_of(reads: Iterable[GroupRead]) -> dict[str, FileSlice]:
+    """Return the files that are read by column group."""
+    return {name: read.part for read in reads for name in read.groups}
 
 
 def sources_of(part: FileSlice, sources: Sequence[RunSource] | None) -> Sequence[RunSource] | None:
