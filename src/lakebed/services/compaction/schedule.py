@@ -119,6 +119,8 @@ def schedule_compaction(
             )
         if widen:
             _check_widens(hold, mode, column_groups)
+            # If all groups have been dropped, the default group has all columns.
+            widen = bool(hold.snapshot.column_groups)
         chosen = options or CompactionOptions.of(config.properties)
         if not force and not is_due(hold.timeline, chosen, mode, hold.next_instant(), config.zone):
             return None
@@ -207,7 +209,7 @@ def _check_widens(
     hold: TableHold, mode: CompactionMode, column_groups: Collection[str] | None
 ) -> None:
     name = hold.config.name
-    if not hold.snapshot.column_groups:
+    if not hold.config.column_groups:
         raise InvalidError(
             f"table {name!r} has no column groups, so its base files have all columns; compact it "
             "without widen"

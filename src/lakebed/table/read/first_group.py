@@ -93,9 +93,7 @@ def first_group(
     tests = _tests(predicate, view.column_groups, parts)
     if not tests:
         return None
-    costs = {
-        name: _cost(view, parts[name], test, predicate.schema) for name, test in tests.items()
-    }
+    costs = {name: _cost(view, parts[name], test, predicate.schema) for name, test in tests.items()}
     name = min(costs, key=costs.__getitem__)
     test = tests[name]
     if costs[name][0] > _FEW_ROW_GROUPS and columns < _MANY_COLUMNS * len(test.columns):

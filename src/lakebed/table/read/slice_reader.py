@@ -18,11 +18,11 @@ from lakebed.format.names.meta_columns import META_COLUMNS, PARTITION_PATH, RECO
 from lakebed.groups.definition import ColumnGroups
 from lakebed.groups.stitch import (
     KEYS_ONLY,
+    DeletedParts,
     newest_stamps,
     numbered_stamps,
     stitch,
     with_commit_time,
-    written_by,
 )
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import FileSlice
@@ -119,7 +119,8 @@ def read_written(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a slice with column groups that `commits` wrote, at least in part.
 
-    `columns` include the commit time.
+    Rows that lost the columns of a group to a delete of `commits` are included, as long as the
+    group keeps the delete. `columns` include the commit time.
     """
     yield from _read_groups(view, slice_, columns, key_filter, commits=commits)
 
@@ -168,19 +169,25 @@ def _read_groups(
             key_filter = first.keys(rows) or key_filter
         if key_filter is not None and key_filter.is_exact and not key_filter.keys:
             return
-    streams = []
+    shared = (f for f in target if f.name in view.column_groups.shared or f.name == PARTITION_PATH)
+    parts = DeletedParts(len(reads), tuple(shared))
+    streams: list[tuple[str, Iterator[pa.RecordBatch]]] = []
     for number, read in enumerate(reads):
-        batches = read_group(
+        gone: list[pa.RecordBatch] = []
+        batches: Iterator[pa.RecordBatch] = read_group(
             read.view(view),
             read.part,
             read.columns,
             key_filter=key_filter,
             sources=sources_of(read.part, sources),
             by_key=True,
+            deletes=None if commits is None else gone.append,
         )
+        if commits is not None:
+            batches = parts.stream(batches, gone, number)
         streams.append((read.name, numbered_stamps(batches, number)))
-    for batch in stitch(streams, target):
-        written = batch if commits is None else written_by(batch, len(streams), commits)
+    for batch in stitch(streams, target if commits is None else parts.target(target)):
+        written = batch if commits is None else parts.written_by(batch, commits)
         rows = newest_stamps(written, len(streams), target)
         yield with_columns(rows, rows.columns if target.names else (), target)
 
