@@ -42,7 +42,8 @@ class GroupNote:
     `columns` are those that it reads there, in `columns_in` file groups. In `keys_in` file groups it
     reads only keys, because the other groups may lack some rows there. In `wide_in` of them its base
     file is one of all columns. In `first_in` of them it is read before the other groups, which are
-    then read only for the keys that fulfil the conditions on its columns.
+    then read only for the keys that fulfil the conditions on its columns. Of the keys in `keys_in`,
+    only those that another group has deletes of are looked up in `looked_in` file groups.
     """
 
     name: str
@@ -51,6 +52,7 @@ class GroupNote:
     keys_in: int
     wide_in: int = 0
     first_in: int = 0
+    looked_in: int = 0
 
     def __str__(self) -> str:
         parts = []
@@ -59,7 +61,8 @@ class GroupNote:
             parts.append(f"read for {', '.join(self.columns)} ({found})")
         if self.keys_in:
             found = plural(self.keys_in, "file group")
-            parts.append(f"read for its keys only ({found})")
+            which = "the keys of deletes" if self.looked_in == self.keys_in else "its keys"
+            parts.append(f"read for {which} only ({found})")
         if self.first_in:
             parts[-1] += ", first: the keys that fulfil its conditions are read of the others"
         if self.wide_in:
@@ -166,6 +169,7 @@ def _group_notes(scan: Scan) -> tuple[GroupNote, ...]:
     keys_in: dict[str, int] = defaultdict(int)
     wide_in: dict[str, int] = defaultdict(int)
     first_in: dict[str, int] = defaultdict(int)
+    looked_in: dict[str, int] = defaultdict(int)
     for slice_ in scan.slices:
         reads = group_reads(scan.view, slice_, scan.needed_columns)
         if len(reads) > 1:
@@ -183,6 +187,7 @@ def _group_notes(scan: Scan) -> tuple[GroupNote, ...]:
                 columns[name] = columns[name] or own
                 (columns_in if own else keys_in)[name] += 1
                 wide_in[name] += is_wide
+                looked_in[name] += read.only is not None
     return tuple(
         GroupNote(
             name,
@@ -191,6 +196,7 @@ def _group_notes(scan: Scan) -> tuple[GroupNote, ...]:
             keys_in[name],
             wide_in[name],
             first_in[name],
+            looked_in[name],
         )
         for name in groups.names
     )

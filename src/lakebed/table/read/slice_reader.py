@@ -26,8 +26,9 @@ from lakebed.groups.stitch import (
 )
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import FileSlice
-from lakebed.table.files.group_keys import key_slices
+from lakebed.table.files.group_keys import deletes_to_look_up, key_slices
 from lakebed.table.read.base_file import keys_since
+from lakebed.table.read.deleted_keys import deleted_keys
 from lakebed.table.read.first_group import first_group, needed_for
 from lakebed.table.read.group_reader import read_group
 from lakebed.table.read.key_filter import KeyFilter
@@ -44,12 +45,14 @@ Deletes = Callable[[pa.RecordBatch], None]
 class GroupRead:
     """Files of column groups that a read opens, and the columns that it takes from them.
 
-    `groups` are several if `part` is a base file of all columns, which is read for all of them.
+    `groups` are several if `part` is a base file of all columns, which is read for all of them. If
+    `only` is set, the keys of these deletes of another group suffice.
     """
 
     groups: tuple[str, ...]
     part: FileSlice
     columns: tuple[str, ...]
+    only: FileSlice | None = None
 
     def view(self, view: TableView) -> TableView:
         """Return the view in which the files are read, given that of the table."""
@@ -172,13 +175,19 @@ def _read_groups(
     shared = (f for f in target if f.name in view.column_groups.shared or f.name == PARTITION_PATH)
     parts = DeletedParts(len(reads), tuple(shared))
     streams: list[tuple[str, Iterator[pa.RecordBatch]]] = []
+    found: dict[FileSlice, KeyFilter | None] = {}
     for number, read in enumerate(reads):
         gone: list[pa.RecordBatch] = []
+        keys = key_filter
+        if read.only is not None and keys is None:
+            if read.only not in found:
+                found[read.only] = deleted_keys(view, read.only)
+            keys = found[read.only]
         batches: Iterator[pa.RecordBatch] = read_group(
             read.view(view),
             read.part,
             read.columns,
-            key_filter=key_filter,
+            key_filter=keys,
             sources=sources_of(read.part, sources),
             by_key=True,
             deletes=None if commits is None else gone.append,
@@ -206,15 +215,18 @@ def group_reads(
     owners = {groups.owner(c) for c in free if c not in META_COLUMNS}
     needed = set(parts) if stamps else owners & parts.keys()
     shared = [c for c in columns if c in groups.shared or c == PARTITION_PATH]
+    deletes, looked = None, frozenset[str]()
     if not slice_.bases_only:
-        since = partial(keys_since, view.storage)
-        times = view.timeline.completion_of
-        parts = key_slices(parts, needed, times, since, view.timeline.is_write)
+        rules = view.timeline.completion_of, partial(keys_since, view.storage)
+        is_write = view.timeline.is_write
+        deletes, looked = deletes_to_look_up(parts, needed, *rules, is_write)
+        parts = key_slices(parts, needed, *rules, is_write)
     reads = []
     for name, part in parts.items():
         own = [c for c in free if c not in META_COLUMNS and groups.owner(c) == name]
         names = dict.fromkeys([RECORD_KEY, *shared, *own, *stamps])
-        reads.append(GroupRead((name,), part, tuple(names)))
+        only = deletes if name in looked else None
+        reads.append(GroupRead((name,), part, tuple(names), only))
     if apart:
         return reads
     return _joined(reads, groups.names if stamps else ())
@@ -226,7 +238,7 @@ def _joined(reads: list[GroupRead], wanted: Collection[str]) -> list[GroupRead]:
     `wanted` are groups without which that is not done: the stamps of the rows in the file are the
     newest of all groups.
     """
-    alike = [read for read in reads if read.part.is_only_wide]
+    alike = [read for read in reads if read.part.is_only_wide and read.only is None]
     names = tuple(read.groups[0] for read in alike)
     if len(alike) < 2 or not set(wanted) <= set(names):
         return reads
