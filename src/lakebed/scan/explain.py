@@ -16,7 +16,7 @@ from lakebed.scan.prune_step import PruneStep
 from lakebed.scan.scan import Scan
 from lakebed.scan.slice_size import ReadSize
 from lakebed.table.files.file_group import FileSlice
-from lakebed.table.read.first_group import first_group
+from lakebed.table.read.by_group.first_group import first_group
 from lakebed.table.read.slice_reader import group_reads, parts_of
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakebed.groups.stitch import with_commit_time
 from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.base_file import open_columns
 from lakebed.table.read.group_reader import base_fields, merge_needs, wanted_groups
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources
@@ -72,7 +73,7 @@ def measure_slice(
     what = f"base file {path!r}"
     footer = sources[0].footer if sources else None
     serves = slice_.base_file.serves
-    with open_parquet(view.storage, path, what, footer=footer, serves=serves) as file:
+    with open_columns(view.storage, path, what, footer=footer, serves=serves) as file:
         groups = wanted_groups(file, key_filter, row_groups, what)
         return _size(file, find_columns(file.schema, base_fields(target, key_filter)), groups)
 
@@ -128,7 +129,7 @@ def _measure_run(view: TableView, source: RunSource, needs: Needs) -> ReadSize:
     if not source.is_parquet:
         assert source.length is not None, "a block that is not Parquet is a part of its file"
         return ReadSize(size_bytes=source.length)
-    with open_parquet(
+    with open_columns(
         view.storage,
         source.path,
         source.name,

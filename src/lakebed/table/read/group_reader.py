@@ -22,6 +22,7 @@ from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.tombstone_retention import forgotten_deletes
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import BaseFile, Boundary, FileSlice
+from lakebed.table.read.base_file import open_columns
 from lakebed.table.read.conform import check_nulls
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources
@@ -29,7 +30,6 @@ from lakebed.table.read.parquet_source import (
     READ_ROWS,
     ParquetFooter,
     ParquetSource,
-    open_parquet,
     reading,
 )
 from lakebed.table.read.projection import find_columns, project, shape, with_columns
@@ -157,7 +157,7 @@ def _read_base(
     hidden = () if view.config.has_meta_columns else META_COLUMNS
     what = f"base file {base.path!r}"
     fields = base_fields(target, key_filter)
-    with open_parquet(view.storage, base.path, what, footer=footer, serves=base.serves) as file:
+    with open_columns(view.storage, base.path, what, footer=footer, serves=base.serves) as file:
         found = find_columns(file.schema, [f for f in fields if f.name not in hidden])
         spans = None if key_filter is None else key_filter.spans(file, what)
         if spans is not None:

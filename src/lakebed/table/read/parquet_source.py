@@ -14,10 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakebed.errors import CorruptError, SchemaError, UnavailableError, UnsupportedError
-from lakebed.format.files.footer import FOOTER_COLUMN_GROUPS
 from lakebed.format.files.page_window import PageWindow, encode_window
 from lakebed.format.files.parquet_statistics import ChunkStatistics, parse_statistics
-from lakebed.groups.wide import WideColumns
 from lakebed.storage.block_file import BlockFile, map_block
 from lakebed.storage.storage import Storage
 from lakebed.table.read.page_limits import MAX_BATCH_BYTES, KnownPages, PageLimits
@@ -84,17 +82,7 @@ class ParquetFooter:
 class ParquetSource:
     """An open Parquet file, or block, made by `open_parquet`."""
 
-    __slots__ = (
-        "_files",
-        "_footer",
-        "_forget",
-        "_input",
-        "_limits",
-        "_remote",
-        "_stored",
-        "_what",
-        "footer",
-    )
+    __slots__ = ("_files", "_footer", "_forget", "_input", "_limits", "_remote", "_what", "footer")
 
     def __init__(
         self,
@@ -104,7 +92,6 @@ class ParquetSource:
         remote: bool,
         forget: Callable[[], None] | None,
         footer: ParquetFooter | None,
-        serves: Sequence[str] | None = None,
     ) -> None:
         self._what = what
         self._input = source
@@ -115,11 +102,6 @@ class ParquetSource:
         self.footer = self._read_footer() if footer is None else footer
         self._footer = self.footer.metadata
         self._limits = PageLimits(what, source, self._footer, self.footer.pages, remote)
-        # The stored names of the columns that a read of some column groups sees; None for all.
-        self._stored: Mapping[str, str] | None = None
-        if serves is not None:
-            wide = WideColumns.parse(self.key_values.get(FOOTER_COLUMN_GROUPS), what)
-            self._stored = wide.stored(serves)
 
     def _read_footer(self) -> ParquetFooter:
         with reading(self._what):
@@ -138,13 +120,8 @@ class ParquetSource:
 
     @property
     def schema(self) -> pa.Schema:
-        """Return the columns of the file, or those of the column groups that are read."""
-        if self._stored is None:
-            return self.footer.schema
-        schema, there = self.footer.schema, self.footer.schema.names
-        return pa.schema(
-            [schema.field(of).with_name(name) for name, of in self._stored.items() if of in there]
-        )
+        """Return the columns of the file."""
+        return self.footer.schema
 
     @property
     def num_rows(self) -> int:
@@ -167,11 +144,10 @@ class ParquetSource:
 
     def size_bytes(self, columns: Collection[str], groups: Sequence[int]) -> int:
         """Return the compressed size of these columns in these row groups."""
-        stored = self._stored_names(columns)
         return sum(
             chunk.compressed_bytes
             for group in groups
-            for chunk in self._limits.chunks(group, stored)
+            for chunk in self._limits.chunks(group, list(columns))
         )
 
     def row_groups_with(
@@ -233,8 +209,7 @@ class ParquetSource:
         for group, found in groupby(spans, key=lambda span: span.group):
             wanted = list(found)
             with reading(self._what):
-                rows = self._read_span_rows(self._stored_names(columns), group, wanted)
-                yield from map(self._renamed, rows)
+                yield from self._read_span_rows(list(columns), group, wanted)
 
     def _read_span_rows(
         self, columns: list[str], group: int, spans: list[RowSpan]
@@ -295,9 +270,7 @@ class ParquetSource:
         if not groups:
             return
         batches = (
-            self._read_columns(
-                self._stored_names(columns), groups, buffer_bytes, max_rows, batch_rows
-            )
+            self._read_columns(list(columns), groups, buffer_bytes, max_rows, batch_rows)
             if columns
             else self._read_counts(groups, batch_rows or MAX_BATCH_ROWS)
         )
@@ -308,18 +281,7 @@ class ParquetSource:
                 return
             if self._forget is not None:
                 self._forget()
-            yield self._renamed(batch)
-
-    def _stored_names(self, columns: Collection[str]) -> list[str]:
-        if self._stored is None:
-            return list(columns)
-        return [self._stored[name] for name in columns]
-
-    def _renamed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self._stored is None:
-            return batch
-        names = {of: name for name, of in self._stored.items()}
-        return batch.rename_columns([names.get(name, name) for name in batch.schema.names])
+            yield batch
 
     def _read_columns(
         self,
@@ -431,20 +393,16 @@ def open_parquet(
     offset: int = 0,
     length: int | None = None,
     footer: ParquetFooter | None = None,
-    serves: Sequence[str] | None = None,
 ) -> Iterator[ParquetSource]:
     """Open the Parquet file at `path`, or the block inside it at `offset`; errors name `what`.
 
-    Of a base file of all column groups, `serves` are those whose columns are seen, as in
-    `BaseFile`. A known `footer` is not read again. Raises CorruptError if the file has no valid footer,
+    A known `footer` is not read again. Raises CorruptError if the file has no valid footer,
     NotFoundError if there is no such object.
     """
     remote = storage.local_path(path) is None
     with storage.open_read(path) as source:
         if length is None:
-            yield ParquetSource(
-                what, source, remote=remote, forget=None, footer=footer, serves=serves
-            )
+            yield ParquetSource(what, source, remote=remote, forget=None, footer=footer)
             return
         if offset < 0 or length <= 0 or offset + length > source.size():
             raise CorruptError(

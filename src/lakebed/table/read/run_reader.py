@@ -21,6 +21,7 @@ from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
 from lakebed.storage.storage import Storage
 from lakebed.table.config.schema import find_field
 from lakebed.table.read.avro_source import AvroSource, open_avro
+from lakebed.table.read.base_file import open_columns
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.parquet_source import (
     BUFFER_BYTES,
@@ -139,7 +140,7 @@ def open_data(
 ) -> AbstractContextManager[ParquetSource] | AbstractContextManager[AvroSource]:
     """Open the rows of a data run."""
     if source.avro_schema is None:
-        return open_parquet(
+        return open_columns(
             storage,
             source.path,
             source.name,

@@ -28,8 +28,8 @@ from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.files.group_keys import deletes_to_look_up, key_slices
 from lakebed.table.read.base_file import keys_since
-from lakebed.table.read.deleted_keys import deleted_keys
-from lakebed.table.read.first_group import first_group, needed_for
+from lakebed.table.read.by_group.deleted_keys import deleted_keys
+from lakebed.table.read.by_group.first_group import first_group, needed_for
 from lakebed.table.read.group_reader import read_group
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources

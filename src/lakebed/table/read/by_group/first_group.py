@@ -21,8 +21,8 @@ from lakebed.expr.predicate import Predicate
 from lakebed.format.names.meta_columns import META_COLUMNS, RECORD_KEY
 from lakebed.groups.definition import ColumnGroups
 from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.base_file import open_columns
 from lakebed.table.read.key_filter import KeyFilter
-from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.view import TableView
 
@@ -153,7 +153,7 @@ def _cost(
     base = part.base_file
     if base is None or part.log_files:
         return 1.0, size
-    with open_parquet(
+    with open_columns(
         view.storage, base.path, f"base file {base.path!r}", serves=base.serves
     ) as file:
         left = RowGroupFilter(test.bound, schema).row_groups(file)
