@@ -3,10 +3,11 @@
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakebed.api.table import Table
-from lakebed.errors import InvalidError, LakebedError, UnsupportedError
+from lakebed.errors import CorruptError, InvalidError, LakebedError, UnsupportedError
 from support.tables import make, reopen
 
 SCHEMA = pa.schema(
@@ -319,3 +320,18 @@ def test_a_savepoint_of_group_files_prevents_a_downgrade():
     t.delete_savepoint(point)
     t.downgrade(9)
     assert t.count() == 1
+
+
+def test_a_file_whose_footer_does_not_list_its_columns_is_reported():
+    t = widened()
+    [path] = [row["path"] for row in t.files().to_pylist()]
+    data = t._storage.read(path)
+    found = pq.read_table(pa.BufferReader(data))
+    sink = pa.BufferOutputStream()
+    kept = {k: v for k, v in found.schema.metadata.items() if k != b"lakebed.column_groups"}
+    pq.write_table(found.replace_schema_metadata(kept), sink)
+    filler = sink.getvalue().to_pybytes()
+    t._storage.delete(path)
+    t._storage.put(path, filler)
+    with pytest.raises(CorruptError, match="by its name it holds the columns of all column groups"):
+        reopen(t._storage).read(columns=["score"]).read_all()
