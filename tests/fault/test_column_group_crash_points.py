@@ -76,6 +76,8 @@ CASES: dict[str, Callable[[Table], object]] = {
     "write to one group": lambda t: t.upsert(rows(scored(0, 5), scored(8, 5))),
     "delete": lambda t: t.delete([{"id": 0}, {"id": 9}]),
     "compact": lambda t: t.compact(),
+    "compact all groups into one": lambda t: t.compact(widen=True),
+    "compact one group again": lambda t: t.compact(groups=["risk"]),
     "add a group": lambda t: t.add_column_group("web", "clicks BIGINT, seen BIGINT", "seen"),
     "drop a group": _drop,
 }

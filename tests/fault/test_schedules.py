@@ -75,6 +75,8 @@ class Plan:
     # What the last writer does; nothing means that it is drawn.
     batches: tuple[Batch, ...] = ()
     index: str = "bucket"
+    # Whether the table has column groups, and writers write one of them or all.
+    groups: bool = False
 
 
 CASTS = (
@@ -113,10 +115,14 @@ def plan_of(seed: int) -> Plan:
     )
 
 
-def batches_of(random: Random, first: int, counts: Sequence[int], *, purges: bool) -> list[Batch]:
+def batches_of(
+    random: Random, first: int, counts: Sequence[int], *, purges: bool, groups: bool
+) -> list[Batch]:
     places = (("p",), ("p",), ("q",), ("p", "q"), ("p", "new"))
     # A purge reads the table, which is safe only beside cleaners that wait for readers.
     kinds = ("upsert", "upsert", "upsert", "delete", "overwrite", *(["purge"] if purges else ()))
+    if groups:
+        kinds = ("upsert", "part", "part", "rest", "rest", "delete")
     return [
         Batch(first + number, random.choice(places), random.choice(kinds))
         for number in range(random.choice(counts))
@@ -131,11 +137,14 @@ def program(actor: Actor, plan: Plan, random: Random, number: int) -> Callable[[
         wastes = any(role.startswith(("cleaner", "archiver")) for role in plan.roles)
         actor.world.writers += 1
         counts = (1, 2, 3) if wastes else (1, 2)
-        batches = batches_of(random, 100 * (number + 1), counts, purges=not plan.at_once)
+        purges, groups = not plan.at_once, plan.groups
+        batches = batches_of(random, 100 * (number + 1), counts, purges=purges, groups=groups)
         last = number == max(n for n, r in enumerate(plan.roles) if r.startswith("writer"))
         return functools.partial(write, actor, plan.batches if last and plan.batches else batches)
     if role == "compactor":
         mode = random.choice(("full", "full", "log", "hybrid"))
+        if plan.groups and random.random() < 0.5:
+            return lambda: keep_trying(lambda: actor.table.compact(widen=True))
         return lambda: keep_trying(lambda: actor.table.compact(mode))
     if role == "cleaner":
         return lambda: beside_writers(actor.world, lambda: actor.table.clean(options=options))
@@ -156,7 +165,9 @@ def choice_of(plan: Plan, random: Random) -> Choice:
 def run(plan: Plan, choice: Choice | None = None) -> tuple[World, Schedule]:
     random = Random(plan.seed + 1)
     indexed = bool(plan.seed % 2)
-    objects, done = prepared(plan.mode, plan.version, plan.kind, plan.planned, indexed, plan.index)
+    objects, done = prepared(
+        plan.mode, plan.version, plan.kind, plan.planned, indexed, plan.index, plan.groups
+    )
     world = World(
         MemoryObjects(objects, f"memory://schedule-{plan.seed}"),
         SharedTime(START + HOUR),
@@ -243,6 +254,19 @@ def test_a_record_index_knows_every_key_whoever_wrote_and_died(chunk: int):
         plan = plan_of(seed)
         if plan.mode != "nbcc":  # non-blocking writers need buckets
             check(replace(plan, index="record"))
+
+
+@pytest.mark.parametrize("chunk", range(2))
+def test_writers_of_different_column_groups_lose_nothing_of_each_other(chunk: int):
+    for seed in range(chunk, SEEDS // 8, 2):
+        plan = plan_of(seed)
+        if plan.kind == "MERGE_ON_READ":
+            plan = replace(plan, version=10, groups=True)
+            try:
+                check(plan)
+            except BaseException as error:
+                error.add_note(f"seed {seed}: {plan}")
+                raise
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

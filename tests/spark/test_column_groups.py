@@ -70,8 +70,26 @@ def test_one_group_without_logs_is_read_by_spark_itself(spark, path):
     assert t.read(columns=["score", "id"]).count() == 100
 
 
-def test_random_histories_are_the_same_on_spark(spark, path):
-    history = GroupedHistory(11, alters=False)
+def test_a_widened_table_without_logs_is_read_by_spark_itself(spark, path):
+    groups = {"risk": ["score", "band", "scored_at"]}
+    t = lakebed.create_table(spark, path, DDL, key="id", ordering="ts", column_groups=groups)
+    whole = "id", "'a' dt", "1L ts", "'n' name", "1D score", "'x' band", "5L scored_at"
+    t.bulk_insert(spark.range(100).selectExpr(*whole))
+    t.compact(widen=True)
+    read = t.read(columns=["score", "name"])
+    plan = read._jdf.queryExecution().executedPlan().toString()
+    assert "FileScan parquet" in plan
+    assert "MapInArrow" not in plan
+    assert {tuple(row) for row in read.collect()} == {(1.0, "n")}
+    scores = spark.range(1, 3).selectExpr("id", "2L ts", "2D score")
+    t.update_columns(scores)
+    assert t.read(where="score = 2 AND name = 'n'").count() == 2
+    assert spark.read.format("lakebed").load(path).where("score = 2 and name = 'n'").count() == 2
+
+
+@pytest.mark.parametrize("seed", [11, 12, 17])
+def test_random_histories_are_the_same_on_spark(spark, path, seed):
+    history = GroupedHistory(seed, alters=False)
     t = lakebed.create_table(
         spark,
         path,
@@ -82,8 +100,11 @@ def test_random_histories_are_the_same_on_spark(spark, path):
     )
     model = GroupedModel(history.model.groups)
     with session_conf(spark, **{DRIVER_MAX_BYTES.name: "0"}):
-        for number in range(4):
-            names = [name for of in model.groups.columns.values() for name in of]
+        for number in range(5):
+            picked = [list(model.groups.columns), ["risk"], [""]][max(0, number - 2)]
+            names = [name for group in picked for name in model.groups.columns[group]]
+            order = [model.groups.ordering[group] for group in picked]
+            names += [name for name in dict.fromkeys(order) if name and name not in names]
             rows = history.rows(names, flagged=number == 2)
             model.write(rows, deleted="_hoodie_is_deleted" if number == 2 else None)
             t.upsert(spark.createDataFrame(as_table(rows)))
@@ -91,8 +112,17 @@ def test_random_histories_are_the_same_on_spark(spark, path):
         assert by_key(found) == model.rows()
         state = by_key(t.lookup([{"id": key} for key in range(KEYS)]))
         assert state == model.rows()
-        t.compact()
+        t.compact(widen=seed % 2 == 0)
         assert by_key(t.read().toArrow()) == model.rows()
+        rows = history.rows(names, flagged=False)
+        model.write(rows)
+        t.update_columns(spark.createDataFrame(as_table(rows)))
+        assert by_key(t.read().toArrow()) == model.rows()
+        t.compact(widen=True)
+        assert by_key(t.read().toArrow()) == model.rows()
+        scored = {row["id"] for row in model.rows().values() if (row["score"] or 0) > 40}
+        found = t.read(columns=["id", "name"], where="score > 40").toArrow()
+        assert set(found.column("id").to_pylist()) == scored
 
 
 def _schema(history: GroupedHistory) -> pa.Schema:

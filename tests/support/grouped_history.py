@@ -14,7 +14,15 @@ from support.tables import make
 KEYS = 12
 MARK = "_hoodie_is_deleted"
 WRITES = ("full", "some", "update", "delete", "flag", "flag some")
-SERVICES = ("full compaction", "log compaction", "hybrid", "plan", "clean")
+SERVICES = (
+    "full compaction",
+    "log compaction",
+    "hybrid",
+    "plan",
+    "clean",
+    "widen",
+    "plan to widen",
+)
 ALTERS = ("add", "drop", "undo")
 _TEXT = ("name", "band")
 _ORDER = ("ts", "scored_at")
@@ -82,6 +90,8 @@ class GroupedHistory:
             "hybrid": lambda: self.table.compact(mode="hybrid"),
             "plan": self.table.schedule_compaction,
             "clean": self.table.clean,
+            "widen": lambda: self.table.compact(widen=True),
+            "plan to widen": lambda: self.table.schedule_compaction(widen=True),
         }
         self.done.append(what)
         act.get(what, lambda: self._write(what))()
@@ -160,6 +170,8 @@ class GroupedHistory:
         if named:
             name = str(self.rng.choice(named))
             self.done.append(name)
+            if any("plan" in str(what) for what in self.done):
+                self.table.compact()  # a pending compaction must be executed before
             self.table.drop_column_group(name)
             self.model.drop(name)
 

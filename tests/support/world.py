@@ -34,7 +34,7 @@ MODES = {
     "occ": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "nbcc": "NON_BLOCKING_CONCURRENCY_CONTROL",
 }
-Found = dict[tuple[str, str], int]
+Found = dict[tuple[str, str], int | None]
 # A purge deletes rows whose number is as great: those that the actors of a schedule wrote.
 PURGED = 100
 
@@ -50,7 +50,7 @@ class Batch:
     keys: tuple[tuple[str, str], ...] | None = None
 
     def purging(self, state: Found) -> "Batch":
-        found = [key for key, v in state.items() if key[0] in self.partitions and v >= PURGED]
+        found = [k for k, v in state.items() if k[0] in self.partitions and (v or 0) >= PURGED]
         return replace(self, keys=tuple(found))
 
     def rows(self) -> pa.Table:
@@ -65,7 +65,9 @@ class Batch:
         if self.kind == "delete":
             return table.delete([{"id": "all", "dt": dt} for dt in self.partitions])
         act = table.insert_overwrite if self.kind == "overwrite" else table.upsert
-        return act(self.rows())
+        # In a table with column groups, `part` writes the group of v, `rest` the other one.
+        left = {"part": ["ts"], "rest": ["v"]}.get(self.kind, [])
+        return act(self.rows().drop_columns(left))
 
     def apply(self, state: Found) -> None:
         if self.kind == "overwrite":
@@ -76,6 +78,9 @@ class Batch:
         for dt in self.partitions if self.kind != "purge" else ():
             if self.kind == "delete":
                 state.pop((dt, "all"), None)
+            elif self.kind == "rest":
+                for key in ("all", f"u{self.number}"):
+                    state.setdefault((dt, key), None)
             else:
                 state[dt, "all"] = state[dt, f"u{self.number}"] = self.number
 
@@ -255,6 +260,7 @@ def prepared(
     planned: bool,
     indexed: bool = False,
     index: str = "bucket",
+    groups: bool = False,
 ) -> tuple[dict[str, bytes], tuple[Done, ...]]:
     """Return a table with an hour of history: base files, logs, maybe a plan and indexes."""
     world = World(MemoryObjects(), SharedTime(START), mode)
@@ -274,6 +280,7 @@ def prepared(
         buckets=1 if index == "bucket" else None,
         table_version=version,
         properties=properties,
+        column_groups={"risk": ["v"]} if groups else {},
     )
     on_read = kind == "MERGE_ON_READ"
     for batch in (Batch(1, ("p", "q")), Batch(2, ("p",)), Batch(3, ("p",))):

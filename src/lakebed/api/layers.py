@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakebed.table.files.file_group import BaseFile, FileSlice
+from lakebed.table.files.file_group import ALL_GROUPS, BaseFile, FileSlice, shown_group
 from lakebed.terminal.text import Part, column_group_text, draw_layers
 
 
@@ -69,11 +69,14 @@ def _group(slice_: FileSlice) -> FileGroupLayers:
             file.path,
             file.name.instant,
             file.size_bytes,
-            name,
+            shown_group(file, name),
         )
         for name, part in slice_.by_group.items()
         for file in reversed(part.files)
     ]
+    # A base file of all columns is a layer of each group.
+    layers = list({layer.path: layer for layer in layers}.values())
+    layers.sort(key=lambda layer: layer.column_group != ALL_GROUPS)
     return FileGroupLayers(slice_.group.partition, slice_.group.file_id, tuple(layers))
 
 

@@ -75,6 +75,7 @@ class TableServices(TableHandle):
         *,
         force: bool = True,
         groups: Sequence[str] | None = None,
+        widen: bool = False,
         options: Mapping[str, str] | None = None,
     ) -> Scheduled | None:
         """Plan a compaction for `compact` to execute, here or in another process.
@@ -84,6 +85,7 @@ class TableServices(TableHandle):
             the logs into one log, and `"hybrid"` uses the cheaper of the two per file group.
             force: Plan even if the table's compaction trigger is not due.
             groups: The column groups to compact; `""` is the default group. None means all groups.
+            widen: Merge all column groups of each file group into one base file with all columns.
             options: Hudi options for this call.
 
         Returns:
@@ -93,7 +95,9 @@ class TableServices(TableHandle):
         def work(target: WriteTarget) -> Scheduled | None:
             settled = CompactionOptions.of(_with(target, options))
             chosen = _known_groups(self._now(), groups)
-            return schedule_compaction(target, settled, mode, force=force, column_groups=chosen)
+            return schedule_compaction(
+                target, settled, mode, force=force, column_groups=chosen, widen=widen
+            )
 
         return self._act(work)
 
@@ -103,6 +107,7 @@ class TableServices(TableHandle):
         instant: str | None = None,
         *,
         groups: Sequence[str] | None = None,
+        widen: bool = False,
         options: Mapping[str, str] | None = None,
     ) -> tuple[Compaction, ...]:
         """Execute the compaction plan `instant`, or plan one and execute all pending plans.
@@ -113,6 +118,7 @@ class TableServices(TableHandle):
             mode: As for `schedule_compaction`.
             instant: The plan to execute, as `schedule_compaction` returned it.
             groups: The column groups to compact; `""` is the default group. None means all groups.
+            widen: As for `schedule_compaction`.
             options: Hudi options for this call.
 
         Returns:
@@ -121,7 +127,7 @@ class TableServices(TableHandle):
         with showing("compact"):
             if instant is not None:
                 return (self._act(lambda target: execute_compaction(target, instant)),)
-            self.schedule_compaction(mode, groups=groups, options=options)
+            self.schedule_compaction(mode, groups=groups, widen=widen, options=options)
             done = [
                 execute_unless_done(watched_target(self._target()), pending)
                 for pending in pending_compactions(self._now())

@@ -9,7 +9,7 @@ from lakebed.errors import InvalidError, LakebedError
 from lakebed.format.files.footer import FOOTER_MAX_KEY, FOOTER_MIN_KEY
 from lakebed.model.instant import parse_instant
 from lakebed.table.files.damage import check_whole
-from lakebed.table.files.file_group import BaseFile, FileSlice
+from lakebed.table.files.file_group import ALL_GROUPS, BaseFile, FileSlice
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.pages.paged_file import ParquetFooter
 from lakebed.table.read.parquet_source import open_parquet
@@ -143,6 +143,9 @@ def _read_group(snapshot: Snapshot, slice_: FileSlice, now_ms: int) -> DrawnGrou
         check_whole([slice_])
         for name, part in parts.items():
             runs += _read_runs(snapshot, view.of_group(name), part, now_ms)
+        # A base file of all columns is a run of each group.
+        runs = [run for at, run in enumerate(runs) if run not in runs[:at]]
+        runs.sort(key=lambda run: run.column_group != ALL_GROUPS)
     except LakebedError as error:
         problem = str(error)
         runs = [
@@ -175,7 +178,7 @@ def _read_runs(snapshot: Snapshot, view: TableView, part: FileSlice, now_ms: int
             _footer(snapshot, source),
             sizes[source.path],
             age_of(source.instant, snapshot.config.zone, now_ms),
-            part.group.column_group,
+            ALL_GROUPS if source.serves is not None else part.group.column_group,
         )
         for source in slice_sources(view, part)
     ]

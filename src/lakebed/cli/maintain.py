@@ -61,6 +61,10 @@ def compact(
     execute: Annotated[
         str | None, typer.Option("--execute", help="Execute the plan of this instant.")
     ] = None,
+    widen: Annotated[
+        bool,
+        typer.Option("--widen", help="Merge all column groups into base files of all columns."),
+    ] = False,
     changes: Changes = None,
     options: Settings = None,
     spark: Spark = False,
@@ -79,12 +83,14 @@ def compact(
             answer.give(None if schedule_only else (), lambda console: console.print(sentence))
             return
         if schedule_only:
-            planned = table.schedule_compaction(mode=str(mode), options=pairs(changes))
+            planned = table.schedule_compaction(mode=str(mode), widen=widen, options=pairs(changes))
             answer.give(planned, nothing="nothing to compact")
             return
         done = answer.working(
             "compacting",
-            lambda: table.compact(mode=str(mode), instant=execute, options=pairs(changes)),
+            lambda: table.compact(
+                mode=str(mode), instant=execute, widen=widen, options=pairs(changes)
+            ),
         )
 
         def draw(console: Console) -> None:

@@ -63,8 +63,12 @@ def footprint(
     looked: frozenset[str] | None = frozenset(),
     blind: bool = False,
     reads: Reads | None = None,
+    column_groups: Iterable[str] = (),
 ) -> Footprint:
-    """Return the footprint of a commit, derived from its metadata."""
+    """Return the footprint of a commit, derived from its metadata.
+
+    A base file of all columns is one of each of the table's `column_groups`.
+    """
     groups: dict[FileGroupId, set[FileGroupId]] = defaultdict(set)
     rewritten = set()
     for stat in metadata.write_stats():
@@ -73,11 +77,15 @@ def footprint(
         partition, _, text = stat.path.lstrip("/").rpartition("/")
         name = parse_data_name(text)
         file_id = stat.file_id or (name.file_id if name else "")
-        group = FileGroupId(partition, file_id, name.column_group if name else "")
-        place = group_place(index, group)
-        groups[place].add(group)
-        if isinstance(name, BaseFileName):
-            rewritten.add(place)
+        held: tuple[str, ...] = (name.column_group if name else "",)
+        if isinstance(name, BaseFileName) and name.is_wide:
+            held = (*column_groups,) or held
+        for column_group in held:
+            group = FileGroupId(partition, file_id, column_group)
+            place = group_place(index, group)
+            groups[place].add(group)
+            if isinstance(name, BaseFileName):
+                rewritten.add(place)
     ended = {group_place(index, FileGroupId(*group)) for group in metadata.replaced_groups()}
     return Footprint(
         what,

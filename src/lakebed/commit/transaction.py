@@ -167,7 +167,8 @@ class Transaction(Attempt):
 
 def _footprint(hold: TableHold, instant: TimelineInstant) -> Footprint:
     metadata = hold.snapshot.commits.read(instant)
-    return footprint(f"{instant.action} {instant.requested}", metadata, hold.config.index)
+    what, groups = f"{instant.action} {instant.requested}", hold.snapshot.column_groups.names
+    return footprint(what, metadata, hold.config.index, column_groups=groups)
 
 
 def _planned(hold: TableHold) -> dict[FileGroupId, str]:

@@ -200,6 +200,22 @@ class ColumnGroups:
         return tuple(name for name in self.names if name in owners)
 
 
+def served_groups(
+    groups: Iterable[ColumnGroup], is_committed: Callable[[str], bool], instant: str
+) -> tuple[str, ...]:
+    """Return the groups whose columns a base file of all columns holds, by its instant.
+
+    These are the groups that existed when its compaction was planned.
+    """
+    there = (
+        group
+        for group in groups
+        if (group.since is None or group.since < instant)
+        and not (group.until is not None and group.until < instant and is_committed(group.until))
+    )
+    return ("", *(group.name for group in there))
+
+
 NO_GROUPS: Final = ColumnGroups()
 """The groups of a table without column groups."""
 

@@ -1,6 +1,7 @@
 """Join the rows of several column groups by key, as sorted streams."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
@@ -21,6 +22,9 @@ from lakebed.merge.window import merge_runs
 KEYS_ONLY: Final = (RECORD_KEY, PARTITION_PATH)
 """Meta columns that are equal in all groups; the others are called stamps."""
 _STAMPS: Final = tuple(name for name in META_COLUMNS if name not in KEYS_ONLY)
+
+
+_DELETED_BY: Final = "_deleted_by"
 
 
 def stitch(
@@ -73,10 +77,71 @@ def numbered_stamps(batches: Iterable[pa.RecordBatch], number: int) -> Iterator[
         yield batch.rename_columns(names)
 
 
-def written_by(batch: pa.RecordBatch, count: int, commits: pa.StringArray) -> pa.RecordBatch:
-    """Return the rows of which some part was written by one of `commits`."""
-    times = [batch.column(name) for name in _numbered(COMMIT_TIME, count)]
-    return batch.filter(reduce(pc.or_, [pc.is_in(time, value_set=commits) for time in times]))
+@dataclass(frozen=True, slots=True)
+class DeletedParts:
+    """Joins the rows of groups with the keys that their deletes removed from single groups.
+
+    A deleted key has the commit of its delete and no commit time; other groups may hold its row.
+    `fields` are the columns that all groups hold: a deleted key has no values for them.
+    """
+
+    count: int
+    fields: tuple[pa.Field, ...]
+
+    def stream(
+        self, batches: Iterable[pa.RecordBatch], deletes: list[pa.RecordBatch], number: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a group and, in key order, its deleted keys.
+
+        `deletes` gets the deleted keys while `batches` are read, before the rows that follow them.
+        """
+        names = {field.name: _number(field.name, number) for field in self.fields}
+        for batch in batches:
+            rows = batch.rename_columns([names.get(name, name) for name in batch.schema.names])
+            yield _with_deletes(rows, deletes, _number(_DELETED_BY, number))
+            deletes.clear()
+        if deletes:
+            yield _with_deletes(None, deletes, _number(_DELETED_BY, number))
+
+    def target(self, target: pa.Schema) -> pa.Schema:
+        """Return the columns with which the streams are stitched, to get those of `target`."""
+        names = {field.name for field in self.fields}
+        deleted = [pa.field(name, pa.string()) for name in _numbered(_DELETED_BY, self.count)]
+        numbered = [
+            field.with_name(name)
+            for field in self.fields
+            for name in _numbered(field.name, self.count)
+        ]
+        return pa.schema([*(f for f in target if f.name not in names), *deleted, *numbered])
+
+    def written_by(self, batch: pa.RecordBatch, commits: pa.StringArray) -> pa.RecordBatch:
+        """Return the rows of which some part was written or deleted by one of `commits`."""
+        times = [batch.column(name) for name in _numbered(COMMIT_TIME, self.count)]
+        deletes = [batch.column(name) for name in _numbered(_DELETED_BY, self.count)]
+        ours = [pc.is_in(time, value_set=commits) for time in (*times, *deletes)]
+        held = reduce(pc.or_, map(pc.is_valid, times))
+        found = batch.filter(pc.and_(reduce(pc.or_, ours), held))
+        for field in self.fields:
+            parts = [found.column(name) for name in _numbered(field.name, self.count)]
+            found = found.append_column(field, pc.coalesce(*parts))
+        return found
+
+
+def _with_deletes(
+    rows: pa.RecordBatch | None, deletes: Sequence[pa.RecordBatch], deleted_by: str
+) -> pa.RecordBatch:
+    """Return rows and deleted keys as one batch in key order."""
+    found = [
+        pa.table({RECORD_KEY: gone.column(RECORD_KEY), deleted_by: gone.column(COMMIT_TIME)})
+        for gone in deletes
+    ]
+    if rows is not None:
+        none = pa.nulls(rows.num_rows, pa.string())
+        found.insert(0, pa.Table.from_batches([rows.append_column(deleted_by, none)]))
+    whole = pa.concat_tables(found, promote_options="default")
+    if deletes:
+        whole = whole.sort_by(RECORD_KEY)
+    return whole.combine_chunks().to_batches()[0]
 
 
 def newest_stamps(batch: pa.RecordBatch, count: int, target: pa.Schema) -> pa.RecordBatch:
@@ -97,6 +162,11 @@ def newest_stamps(batch: pa.RecordBatch, count: int, target: pa.Schema) -> pa.Re
             )
     columns = [stamps[name] if name in stamps else batch.column(name) for name in target.names]
     return pa.RecordBatch.from_arrays(columns, names=target.names) if columns else batch
+
+
+def numbered_stamp(name: str, number: int) -> str:
+    """Return the name of a stamp of one group in the rows that `stitch` yields."""
+    return _number(name, number)
 
 
 def _number(name: str, number: int) -> str:

@@ -9,13 +9,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.groups.stitch import KEYS_ONLY
 from lakebed.scan.index_choice import IndexNote
 from lakebed.scan.prune_step import PruneStep
 from lakebed.scan.scan import Scan
 from lakebed.scan.slice_size import ReadSize
 from lakebed.table.files.file_group import FileSlice
-from lakebed.table.read.slice_reader import group_reads
+from lakebed.table.read.by_group.first_group import first_group
+from lakebed.table.read.slice_reader import group_reads, parts_of
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot
 from lakebed.terminal.text import plural, size_text
@@ -38,13 +40,19 @@ class GroupNote:
     """What a read opens of a column group, and why; the name of the default group is empty.
 
     `columns` are those that it reads there, in `columns_in` file groups. In `keys_in` file groups it
-    reads only keys, because the other groups may lack some rows there.
+    reads only keys, because the other groups may lack some rows there. In `wide_in` of them its base
+    file is one of all columns. In `first_in` of them it is read before the other groups, which are
+    then read only for the keys that fulfil the conditions on its columns. Of the keys in `keys_in`,
+    only those that another group has deletes of are looked up in `looked_in` file groups.
     """
 
     name: str
     columns: tuple[str, ...]
     columns_in: int
     keys_in: int
+    wide_in: int = 0
+    first_in: int = 0
+    looked_in: int = 0
 
     def __str__(self) -> str:
         parts = []
@@ -53,7 +61,13 @@ class GroupNote:
             parts.append(f"read for {', '.join(self.columns)} ({found})")
         if self.keys_in:
             found = plural(self.keys_in, "file group")
-            parts.append(f"read for its keys only ({found})")
+            which = "the keys of deletes" if self.looked_in == self.keys_in else "its keys"
+            parts.append(f"read for {which} only ({found})")
+        if self.first_in:
+            parts[-1] += ", first: the keys that fulfil its conditions are read of the others"
+        if self.wide_in:
+            shared = "" if self.wide_in == self.columns_in + self.keys_in else f" in {self.wide_in}"
+            parts[-1] += f", from the base file of all columns{shared}"
         return f"{self.name or '(default)'} {' and '.join(parts) or 'not read'}"
 
 
@@ -153,13 +167,37 @@ def _group_notes(scan: Scan) -> tuple[GroupNote, ...]:
     columns: dict[str, list[str]] = defaultdict(list)
     columns_in: dict[str, int] = defaultdict(int)
     keys_in: dict[str, int] = defaultdict(int)
+    wide_in: dict[str, int] = defaultdict(int)
+    first_in: dict[str, int] = defaultdict(int)
+    looked_in: dict[str, int] = defaultdict(int)
     for slice_ in scan.slices:
-        for name, (_, read) in group_reads(scan.view, slice_, scan.needed_columns).items():
-            own = [c for c in read if c not in groups.shared and c not in KEYS_ONLY]
-            columns[name] = columns[name] or own
-            (columns_in if own else keys_in)[name] += 1
+        reads = group_reads(scan.view, slice_, scan.needed_columns)
+        if len(reads) > 1:
+            keys = scan.keys_of(slice_)
+            count = len(scan.needed_columns)
+            first = first_group(scan.view, parts_of(reads), scan.row_groups, keys, count)
+            if first is not None:
+                first_in[first.group] += 1
+        for read in reads:
+            free = [c for c in read.columns if c not in groups.shared and c not in KEYS_ONLY]
+            base = read.part.base_file
+            is_wide = base is not None and base.name.is_wide
+            for name in read.groups:
+                own = [c for c in free if c in META_COLUMNS or groups.owner(c) == name]
+                columns[name] = columns[name] or own
+                (columns_in if own else keys_in)[name] += 1
+                wide_in[name] += is_wide
+                looked_in[name] += read.only is not None
     return tuple(
-        GroupNote(name, tuple(columns[name]), columns_in[name], keys_in[name])
+        GroupNote(
+            name,
+            tuple(columns[name]),
+            columns_in[name],
+            keys_in[name],
+            wide_in[name],
+            first_in[name],
+            looked_in[name],
+        )
         for name in groups.names
     )
 

@@ -246,12 +246,13 @@ class Scan:
             slice_,
             columns,
             key_filter=key_filter or self.keys_of(slice_),
-            row_groups=self._row_groups,
+            row_groups=self.row_groups,
             sources=sources,
         )
 
     @property
-    def _row_groups(self) -> RowGroupFilter | None:
+    def row_groups(self) -> RowGroupFilter | None:
+        """Return the filter of row groups by the predicate, if there is one."""
         if self.predicate is None:
             return None
         return RowGroupFilter(self.predicate.bound, self.full_schema)
@@ -263,7 +264,7 @@ class Scan:
             slice_,
             self.needed_columns,
             key_filter=self.keys_of(slice_),
-            row_groups=self._row_groups,
+            row_groups=self.row_groups,
             sources=sources,
         )
 

@@ -6,12 +6,13 @@ they are searched here too.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from lakebed.groups.stitch import with_commit_time
 from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.base_file import open_columns
 from lakebed.table.read.group_reader import base_fields, merge_needs, wanted_groups
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources
@@ -20,7 +21,7 @@ from lakebed.table.read.projection import find_columns, project
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.run_reader import Needs, data_columns, run_row_groups
 from lakebed.table.read.run_source import RunKind, RunSource
-from lakebed.table.read.slice_reader import all_sources, group_reads, narrow_slice
+from lakebed.table.read.slice_reader import all_sources, group_reads, only_read, sources_of
 from lakebed.table.view import TableView
 
 
@@ -71,7 +72,8 @@ def measure_slice(
     path = slice_.base_file.path
     what = f"base file {path!r}"
     footer = sources[0].footer if sources else None
-    with open_parquet(view.storage, path, what, footer=footer) as file:
+    serves = slice_.base_file.serves
+    with open_columns(view.storage, path, what, footer=footer, serves=serves) as file:
         groups = wanted_groups(file, key_filter, row_groups, what)
         return _size(file, find_columns(file.schema, base_fields(target, key_filter)), groups)
 
@@ -86,28 +88,29 @@ def _measure_groups(
 ) -> ReadSize:
     """Return the sum over the column groups that are read, each measured separately."""
     left = list(all_sources(view, slice_) if sources is None else sources)
-    alone = narrow_slice(view, slice_, columns)
-    if alone is slice_:
+    alone = only_read(view, slice_, columns)
+    if alone is None:
         row_groups = None  # rows of several groups are joined by key before they are filtered
         target = with_commit_time(pa.schema(project(view.schema, columns)))
-        reads = dict(group_reads(view, slice_, target.names))
+        reads = group_reads(view, slice_, target.names)
     else:
-        reads = {alone.group.column_group: (alone, list(columns))}
+        reads = [replace(alone, columns=tuple(columns))]
     found = ReadSize()
-    for name, (part, names) in reads.items():
-        paths = {file.path for file in part.files}
-        opened = [source for source in left if source.path in paths]
-        left = [source for source in left if source.path not in paths]
+    seen: set[str] = set()
+    for read in reads:
+        opened = sources_of(read.part, left) or []
+        seen |= {source.path for source in opened}
         found += measure_slice(
-            view.of_group(name),
-            part,
-            names,
+            read.view(view),
+            read.part,
+            read.columns,
             key_filter=key_filter,
             row_groups=row_groups,
             sources=opened,
         )
-    for source in left:
-        found += ReadSize(other_row_groups=_row_groups_of(view, source))
+    for path, source in {source.path: source for source in left}.items():
+        if path not in seen:
+            found += ReadSize(other_row_groups=_row_groups_of(view, source))
     return found
 
 
@@ -126,13 +129,14 @@ def _measure_run(view: TableView, source: RunSource, needs: Needs) -> ReadSize:
     if not source.is_parquet:
         assert source.length is not None, "a block that is not Parquet is a part of its file"
         return ReadSize(size_bytes=source.length)
-    with open_parquet(
+    with open_columns(
         view.storage,
         source.path,
         source.name,
         offset=source.offset,
         length=source.length,
         footer=source.footer,
+        serves=source.serves,
     ) as file:
         is_data = source.kind is RunKind.DATA
         columns = data_columns(file, source, needs) if is_data else file.schema.names

@@ -83,11 +83,55 @@ class Rewritten:
     tombstones: tuple[WriteStat, ...]
 
 
+class _Tombstones:
+    """The deletes of one column group that are kept beside a new base file."""
+
+    def __init__(self, rewrite: Rewrite, group: FileGroupId, write_token: str) -> None:
+        self.group = group
+        self._rewrite = rewrite
+        self._write_token = write_token
+        self._log: LogRunWriter | None = None
+
+    def put(self, deletes: pa.RecordBatch) -> None:
+        """Keep, in key order, the rows of `deletes` that are not dropped."""
+        kept = self._rewrite.kept(deletes)
+        if not kept.num_rows:
+            return
+        if self._log is None:
+            self._log = LogRunWriter(
+                NewLog(
+                    storage=self._rewrite.view.storage,
+                    config=self._rewrite.log_config,
+                    group=self.group,
+                    write_token=self._write_token,
+                    version=TOMBSTONE_VERSION,
+                    instant=self._rewrite.instant,
+                    schema=self._rewrite.view.schema,
+                    table_schema_text=self._rewrite.view.avro_schema,
+                )
+            )
+        # Everything below the new base file is merged: nothing is left for a delete to apply to.
+        flags = pa.repeat(pa.scalar(DELETED, pa.uint8()), kept.num_rows)
+        at = kept.schema.get_field_index(FLAGS)
+        self._log.put(kept.set_column(at, kept.schema.field(at), flags))
+
+    def close(self) -> dict[str, tuple[FileGroupId, DataFileStats]]:
+        """Make the log visible; return its files by path, none without deletes."""
+        closed = () if self._log is None else self._log.close()
+        return {log.path: (self.group, log) for log in closed}
+
+    def exit(self, *error: object) -> None:
+        """Discard the log, unless it was closed."""
+        if self._log is not None:
+            self._log.__exit__(*error)
+
+
 class RewrittenFile:
     """A base file in progress, with its tombstones; nothing is visible before `close`.
 
     A `number` must be unique within an instant: sequence numbers contain it. With `may_repeat` a
-    key may occur more than once, as in another writer's base file that is rewritten.
+    key may occur more than once, as in another writer's base file that is rewritten. `base_token` is
+    the write token of the base file, if it differs from that of the tombstones.
     """
 
     def __init__(
@@ -98,14 +142,19 @@ class RewrittenFile:
         number: int,
         *,
         may_repeat: bool = False,
+        base_token: str | None = None,
     ) -> None:
         self._rewrite = rewrite
-        self._group = group
         self._write_token = write_token
         self._base = NewBaseFile(
-            rewrite.view, rewrite.fence, group, write_token, number, may_repeat=may_repeat
+            rewrite.view,
+            rewrite.fence,
+            group,
+            base_token or write_token,
+            number,
+            may_repeat=may_repeat,
         )
-        self._log: LogRunWriter | None = None
+        self._tombstones = [_Tombstones(rewrite, group, write_token)]
 
     def put(self, rows: pa.RecordBatch) -> None:
         """Append rows in key order, with their commit times and sequence numbers."""
@@ -122,50 +171,39 @@ class RewrittenFile:
 
     def put_deletes(self, deletes: pa.RecordBatch) -> None:
         """Keep, in key order, the rows of `deletes` that are not dropped."""
-        kept = self._rewrite.kept(deletes)
-        if not kept.num_rows:
-            return
-        if self._log is None:
-            self._log = LogRunWriter(
-                NewLog(
-                    storage=self._rewrite.view.storage,
-                    config=self._rewrite.log_config,
-                    group=self._group,
-                    write_token=self._write_token,
-                    version=TOMBSTONE_VERSION,
-                    instant=self._rewrite.instant,
-                    schema=self._rewrite.view.schema,
-                    table_schema_text=self._rewrite.view.avro_schema,
-                )
-            )
-        # Everything below the new base file is merged: nothing is left for a delete to apply to.
-        flags = pa.repeat(pa.scalar(DELETED, pa.uint8()), kept.num_rows)
-        at = kept.schema.get_field_index(FLAGS)
-        self._log.put(kept.set_column(at, kept.schema.field(at), flags))
+        self._tombstones[0].put(deletes)
+
+    def deletes_of(self, rewrite: Rewrite, group: FileGroupId) -> TakeDeletes:
+        """Return what keeps the deletes of a column group beside a file of all columns."""
+        self._tombstones.append(_Tombstones(rewrite, group, self._write_token))
+        return self._tombstones[-1].put
 
     def close(self) -> Rewritten:
         """Make the files visible.
 
         Raises ConflictError, and leaves no file, if the attempt is no longer in progress.
         """
-        base, logs = self._base.close(self._close_log)
-        return Rewritten(base, tuple(self._tombstone_stat(base, log) for log in logs.values()))
+        base, logs = self._base.close(self._close_logs)
+        stats = (self._tombstone_stat(base, group, log) for group, log in logs.values())
+        return Rewritten(base, tuple(stats))
 
-    def _close_log(self) -> dict[str, DataFileStats]:
-        return {} if self._log is None else {log.path: log for log in self._log.close()}
+    def _close_logs(self) -> dict[str, tuple[FileGroupId, DataFileStats]]:
+        return {path: log for one in self._tombstones for path, log in one.close().items()}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._base.abort()
-        if self._log is not None:
-            self._log.__exit__(*error)
+        for tombstones in self._tombstones:
+            tombstones.exit(*error)
 
-    def _tombstone_stat(self, base: DataFileStats, log: DataFileStats) -> WriteStat:
+    def _tombstone_stat(
+        self, base: DataFileStats, group: FileGroupId, log: DataFileStats
+    ) -> WriteStat:
         """Return the stat of the tombstones beside the base file, which delete no further rows."""
         return replace(
-            file_stat(self._group, log),
+            file_stat(group, log),
             key_range=None,
             prev_commit=self._rewrite.instant,
             num_writes=0,

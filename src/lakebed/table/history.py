@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from lakebed.format.timeline.commit_metadata import CommitMetadata
-from lakebed.table.files.file_group import BaseFile
+from lakebed.table.files.file_group import BaseFile, shown_group
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS
@@ -73,13 +73,14 @@ def history_table(snapshot: Snapshot) -> pa.Table:
 def files_table(snapshot: Snapshot) -> pa.Table:
     """Return every file that a snapshot reads: base files as L1, logs as L0.
 
-    A table with column groups has a further column, `column_group`, empty for the default group.
+    A table with column groups has a further column, `column_group`, empty for the default group and
+    `*` for a base file with the columns of all groups.
     """
     rows = [
         {
             "partition": slice_.group.partition,
             "file_id": slice_.group.file_id,
-            "column_group": file.name.column_group,
+            "column_group": shown_group(file, file.name.column_group),
             "level": "L1" if isinstance(file, BaseFile) else "L0",
             "instant": file.name.instant,
             "size_bytes": file.size_bytes,

@@ -9,7 +9,7 @@ are committed.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +19,7 @@ from lakebed.format.avro.avro_schema import avro_to_arrow
 from lakebed.format.names.instant_name import LAYOUT_1, Action
 from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.format.timeline.commit_metadata import CommitMetadata
-from lakebed.groups.definition import ColumnGroups, groups_at
+from lakebed.groups.definition import ColumnGroups, groups_at, served_groups
 from lakebed.merge.rule import Merger
 from lakebed.model.options.writers import FILE_INDEX_MIN_FILES
 from lakebed.storage.storage import Entry, Storage
@@ -37,6 +37,7 @@ from lakebed.table.files.file_group import (
     data_file,
     group_files,
     latest_slice,
+    spread,
     whole_slice,
 )
 from lakebed.table.files.file_index import folder_of
@@ -170,10 +171,10 @@ class Snapshot:
         apart = self.config.is_lsm_tree
         found: dict[FileGroupId, tuple[FileSlice, ...]] = {}
         unresolved = {group for group, _ in self._resolved.unresolved}
-        for group, members in group_files(self.files).items():
+        for group, members in group_files(self.spread(self.files)).items():
             if group.file_id in self.replaced.get(group.partition, frozenset()):
                 continue
-            if group in unresolved:
+            if group in unresolved or group.whole in unresolved:
                 continue
             if group.column_group and self.column_groups.find(group.column_group) is None:
                 self._check_defined(group.column_group, members[0].path)
@@ -184,6 +185,13 @@ class Snapshot:
         for group in self.damage:
             found.setdefault(group, ())  # all of its files are lost
         return dict(sorted(found.items()))
+
+    def spread(self, files: Iterable[DataFile]) -> Iterable[DataFile]:
+        """Return files by column group: a base file of all columns is a file of each group."""
+        defined = self.config.column_groups
+        if not defined:
+            return files
+        return spread(files, partial(served_groups, defined, self.timeline.is_committed))
 
     @cached_property
     def column_groups(self) -> ColumnGroups:

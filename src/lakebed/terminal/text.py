@@ -51,9 +51,11 @@ def draw_bar(size: int, widest: int, width: int) -> str:
 def column_group_text(name: str) -> str:
     """Return the heading of a column group; the name of the default group is empty.
 
-    >>> column_group_text("risk"), column_group_text("")
-    ('column group risk', 'default column group')
+    >>> column_group_text("risk"), column_group_text(""), column_group_text("*")
+    ('column group risk', 'default column group', 'all column groups')
     """
+    if name == "*":
+        return "all column groups"
     return f"column group {name}" if name else "default column group"
 
 

@@ -8,7 +8,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "column-groups.md"
 
 def test_the_page_runs_from_top_to_bottom(capsys):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     exec(compile("\n".join(blocks), str(PAGE), "exec"), {})
     printed = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     # What the comments beside `print` say.

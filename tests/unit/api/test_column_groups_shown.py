@@ -190,6 +190,9 @@ def test_one_group_answers_alone(table: Table):
         "columns": ("score",),
         "columns_in": 1,
         "keys_in": 0,
+        "wide_in": 0,
+        "first_in": 0,
+        "looked_in": 0,
     }
 
 

@@ -191,3 +191,40 @@ def test_read_optimized_shows_the_same_rows_in_every_column():
     t.compact(groups=["risk"])
     assert len(counts(t, mode="read_optimized")) == 1
     assert counts(t) == {49}
+
+
+@pytest.mark.parametrize("planned", [False, True])
+@pytest.mark.parametrize("how", ["upsert", "bulk_insert"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_group_is_written_for_the_first_time_while_the_others_are_widened(
+    mode: str, how: str, planned: bool
+):
+    t = table(mode)
+
+    def act() -> None:
+        other(t).upsert(rows([1], score=10))
+        widen = other(t).schedule_compaction if planned else other(t).compact
+        widen(widen=True)
+
+    if mode == FREE:
+        getattr(t, how)(meanwhile(rows([1], clicks=5), act))
+    else:
+        with pytest.raises(ConflictError):
+            getattr(t, how)(meanwhile(rows([1], clicks=5), act))
+        t.upsert(rows([1], clicks=5))
+    for _ in range(2):
+        assert shown(t)[1] == {"id": 1, "name": None, "score": 10, "clicks": 5}
+        t.compact()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_groups_are_written_while_a_plan_to_widen_them_waits(mode: str):
+    t = table(mode)
+    t.upsert(rows([1, 2], name="n", score=1, clicks=1))
+    planned = other(t).schedule_compaction(widen=True)
+    t.upsert(rows([1], score=2))
+    [done] = other(t).compact(instant=planned.instant.requested)
+    assert done.wide == 1
+    t.upsert(rows([2], clicks=3))
+    found = shown(t)
+    assert [(found[key]["score"], found[key]["clicks"]) for key in (1, 2)] == [(2, 1), (1, 3)]

@@ -94,3 +94,36 @@ def test_the_copy_of_the_ordering_column_in_a_group_is_never_shown():
     assert t.read(columns=["id", "ts", "score"]).read_all().to_pylist() == [
         {"id": 1, "ts": None, "score": 2}
     ]
+
+
+@pytest.mark.parametrize("way", ["not compacted", "compacted", "widened"])
+def test_an_incremental_read_shows_a_row_that_lost_columns(way: str):
+    t = table()
+    t.upsert(rows(ROW, {**ROW, "id": 2}, {**ROW, "id": 3}))
+    since = str(int(t.history().column("completion_time")[0].as_py()) + 1)
+    gone = {**ROW, "ts": 4, "scored_at": 9, "_hoodie_is_deleted": True}
+    t.upsert(rows(gone, {**gone, "id": 2, "ts": 9}, {**gone, "id": 3, "scored_at": 1}))
+    if way != "not compacted":
+        t.compact(widen=way == "widened")
+    found = t.read(since=since).read_all().to_pylist()
+    assert found == [{**ROW, **dict.fromkeys(RISK)}]  # 2 is gone, and of 3 nothing is lost
+    assert t.read(columns=["score"], since=since).read_all().to_pylist() == [{"score": None}]
+
+
+@pytest.mark.parametrize("compacts", [False, True])
+def test_only_the_keys_of_deletes_are_looked_up_in_other_groups(compacts: bool):
+    t = table()
+    t.upsert(rows(*({**ROW, "id": key} for key in range(40))))
+    late = {**ROW, "ts": 9, "scored_at": 1, "_hoodie_is_deleted": True}
+    t.upsert(rows({**late, "id": 3}, {**late, "id": 30, "scored_at": 9}))
+    if compacts:
+        t.compact()
+    names = {
+        row["id"]: row["name"] for row in t.read(columns=["id", "name"]).read_all().to_pylist()
+    }
+    assert names == {**{key: "x" for key in range(40) if key not in (3, 30)}, 3: None}
+    notes = {note.name: note for note in t.explain(["name"]).groups}
+    assert notes["risk"].looked_in == notes["risk"].keys_in > 0
+    assert "read for the keys of deletes only" in str(notes["risk"])
+    found = t.read(columns=["name"], where="id >= 3 AND id <= 5").read_all().num_rows
+    assert found == 3

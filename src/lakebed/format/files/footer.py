@@ -13,6 +13,7 @@ lakebed.columns_without_nan   JSON: the number of rows, and the columns of float
                           which statistics do not show
 lakebed.keys_since        of a base file of a column group: the instant of an older base file with
                           the same keys
+lakebed.column_groups     of a base file with the columns of all column groups: JSON of `WideColumns`
 org.apache.spark.version  the calendar of dates and timestamps
 org.apache.hudi.bloomfilter   in base files: a Bloom filter of the keys, or one that matches every key
 """
@@ -33,6 +34,7 @@ FOOTER_KEY_COLUMN = "lakebed.key_column"
 FOOTER_ROW_GROUP_KEY_BYTES = "lakebed.row_group_key_bytes"
 FOOTER_KEYS_SINCE = "lakebed.keys_since"
 FOOTER_WITHOUT_NAN = "lakebed.columns_without_nan"
+FOOTER_COLUMN_GROUPS = "lakebed.column_groups"
 # Without this entry, Spark, and so Hudi, does not know the file's calendar, and rejects dates
 # before 1582 and timestamps before 1900. Lakebed writes the calendar of Spark 3.1 and later.
 FOOTER_CALENDAR = {"org.apache.spark.version": "4.0.0"}

@@ -12,6 +12,9 @@
 The forms do not overlap: an inline name begins with a dot, a native name contains two dots and a
 base name one. Agrees with Hudi's FileNameParser and FSUtils.LOG_FILE_PATTERN. The column group is
 that of RFC-80, which no released version of Hudi implements.
+
+A base file that holds the columns of all column groups has no group in its name, and a write token
+whose partition begins with an additional zero: `00-61-78`. To Hudi it is a name like any other.
 """
 
 import re
@@ -84,6 +87,11 @@ class BaseFileName:
         """Return the name as a string."""
         group = f"_{self.column_group}" if self.column_group else ""
         return f"{self.file_id}_{self.write_token}_{self.instant}{group}.{self.extension}"
+
+    @property
+    def is_wide(self) -> bool:
+        """Return whether the file holds the columns of all column groups, if the table has any."""
+        return self.write_token[0] == "0" and self.write_token[1] != "-" and not self.column_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +199,15 @@ class NativeLogName:
 
 LogName = InlineLogName | NativeLogName
 DataName = BaseFileName | InlineLogName | NativeLogName
+
+
+def wide_token(write_token: str) -> str:
+    """Return the write token of a base file with the columns of all column groups.
+
+    >>> BaseFileName("f1-0", wide_token("2-61-78"), "20261115060917636").is_wide
+    True
+    """
+    return f"0{write_token}"
 
 
 def parse_data_name(name: str) -> DataName | None:

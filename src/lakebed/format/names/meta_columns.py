@@ -20,7 +20,8 @@ PARTITION_PATH = "_hoodie_partition_path"
 FILE_NAME = "_hoodie_file_name"
 
 META_PREFIX = "_hoodie_"
-# Columns that control a write or a merge while it runs; never stored.
+# Columns that control a write or a merge while it runs. Only base files with the columns of all
+# column groups store some: what the files of single groups have under the same name.
 OUR_PREFIX = "_lakebed_"
 IS_DELETED = "_hoodie_is_deleted"
 

@@ -81,8 +81,8 @@ def read_clean_input(snapshot: Snapshot) -> CleanInput:
             group: build_slices(
                 group, members, snapshot.completion_of, tombstones=snapshot.config.is_lsm_tree
             )
-            for group, members in sorted(group_files(resolved.files).items())
-            if group not in unresolved
+            for group, members in sorted(group_files(snapshot.spread(resolved.files)).items())
+            if group not in unresolved and group.whole not in unresolved
         },
         read_replaced(snapshot),
         frozenset(_kept_names(snapshot)),

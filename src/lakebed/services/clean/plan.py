@@ -6,8 +6,8 @@ group. Agrees with Hudi's CleanPlanner where that is safe; where it is not (a co
 to complete, a query that is still running) more is kept.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakebed.model.instant import Instant, format_instant
@@ -64,7 +64,7 @@ def plan_clean(
     gone = list(_replaced_versions(inventory, earliest))
     gone += _old_versions(inventory, earliest, keep)
     files: dict[str, set[str]] = defaultdict(set)
-    paths = [path for version in gone for path in version.paths]
+    paths = _given_up([path for version in gone for path in version.paths], inventory)
     paths += _change_data(inventory, paths, earliest)
     for path in (*paths, *inventory.leftovers):
         partition, _, name = path.rpartition("/")
@@ -165,6 +165,18 @@ def _replaced_versions(inventory: CleanInput, earliest: Instant) -> Iterator[Ver
             until = Version(version.began, min(version.superseded, ended), version.paths)
             if not _is_kept(inventory, until):
                 yield until
+
+
+def _given_up(paths: Sequence[str], inventory: CleanInput) -> list[str]:
+    """Leave out base files of all columns that a version of another column group still needs."""
+    shared = Counter(
+        base.path
+        for slices in inventory.groups.values()
+        for slice_ in slices
+        if (base := slice_.base_file) is not None and base.serves is not None
+    )
+    found = Counter(paths)
+    return [path for path in paths if found[path] >= shared[path]]
 
 
 def _change_data(inventory: CleanInput, gone: Iterable[str], earliest: Instant) -> Iterator[str]:

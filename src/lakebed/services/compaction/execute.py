@@ -1,6 +1,7 @@
 """Executes a compaction plan, of Lakebed or of Hudi."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,18 +23,20 @@ from lakebed.format.timeline.commit_metadata import KEEPS_COMMIT_TIMES, CommitMe
 from lakebed.merge.rule import Merger
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
-from lakebed.services.compaction.further_keys import files_by_group, key_readers
+from lakebed.services.compaction.further_keys import KeyReader, files_by_group, key_readers
 from lakebed.services.compaction.joinable_logs import replays_at_own_instant
 from lakebed.services.compaction.merge import CompactionTask, LogCounts, compact_file_group
 from lakebed.services.compaction.plan import damaged_slices
 from lakebed.services.compaction.plan_file import CompactionOperation, CompactionPlan, Kind
 from lakebed.services.compaction.schedule import busy_groups
+from lakebed.services.compaction.widen import WidenTask, widen_file_group
 from lakebed.services.rewrite import Rewrite
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.tombstone_retention import tombstone_cutoff
 from lakebed.table.files.damage import describe_slice
-from lakebed.table.files.file_group import FileGroupId
+from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.table.snapshot import Snapshot
+from lakebed.table.view import TableView
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
 from lakebed.write.spec.status import WriteStatus
@@ -47,7 +50,8 @@ _COMPACTIONS = (Action.COMPACTION, Action.LOGCOMPACTION)
 class Compaction:
     """The result of a compaction.
 
-    `full` file groups got a new base file, in `log` file groups logs were merged into one;
+    `full` file groups got a new base file, `wide` ones a base file with the columns of all column
+    groups, and in `log` file groups logs were merged into one;
     `skipped` ones no longer exist. `damaged` has the problem of each file group that was left out
     because it was known to be damaged or could not be read.
     """
@@ -61,11 +65,13 @@ class Compaction:
     rows: int
     size_bytes: int
     damaged: tuple[str, ...] = ()
+    wide: int = 0
 
     def __str__(self) -> str:
         damaged = f"; left out as damaged: {'; '.join(self.damaged)}" if self.damaged else ""
+        wide = f"{self.wide} one of all columns, " if self.wide else ""
         return (
-            f"compaction {self.instant}: {self.full} file groups got a new base file, {self.log} "
+            f"compaction {self.instant}: {self.full} file groups got a new base file, {wide}{self.log} "
             f"had their logs merged; {self.logs_merged} logs became {self.rows} rows, "
             f"{self.size_bytes} bytes{damaged}"
         )
@@ -96,11 +102,12 @@ def execute_compaction(
         metadata = _metadata(taken, plan, statuses)
         completion = taken.complete(
             metadata,
-            {work.operation.group.partition for work in works},
+            {_group_of(work).partition for work in works},
             partial(_check_place, plan, taken),
         )
     left = {result.group for result in damaged}
-    done = [work.operation for work in works if work.operation.group not in left]
+    merged = [work for work in works if _group_of(work) not in left]
+    done = [operation for work in merged for operation in _operations_of(work)]
     for result in damaged:
         log.warning(
             "compaction %s leaves out a damaged file group: %s", planned.requested, result.problem
@@ -110,11 +117,13 @@ def execute_compaction(
         completion,
         sum(operation.kind is Kind.FULL for operation in done),
         sum(operation.kind is Kind.LOG for operation in done),
-        len(plan.operations) - len(works),
+        (len(plan.operations) - sum(len(_operations_of(work)) for work in works))
+        // max(1, len(plan.widens)),
         sum(len(operation.logs) for operation in done),
         sum(stat.num_writes or 0 for stat in metadata.write_stats()),
         sum(stat.file_size_in_bytes or 0 for stat in metadata.write_stats()),
         (*(result.problem for result in damaged), *_left_out(taken.snapshot, plan)),
+        sum(isinstance(work, WidenTask) for work in merged),
     )
 
 
@@ -151,17 +160,29 @@ def _left_out(snapshot: Snapshot, plan: CompactionPlan) -> Iterator[str]:
         yield describe_slice(slice_)
 
 
-def _compact(work: CompactionTask, task: TaskId) -> WriteStatus | _Damaged:
+def _compact(work: CompactionTask | WidenTask, task: TaskId) -> WriteStatus | _Damaged:
     """Compact a file group; a damaged one is left unchanged, without stopping the others.
 
     The plan completes without it: nothing else may replace the damaged slice while a plan is
     pending.
     """
     try:
+        if isinstance(work, WidenTask):
+            return widen_file_group(work, task)
         return compact_file_group(work, task)
     except DAMAGE_ERRORS as error:
-        work.rewrite.fence.check()  # a process that considers this one dead deletes its files
-        return _Damaged(work.operation.group, str(error))
+        fence = work.fence if isinstance(work, WidenTask) else work.rewrite.fence
+        fence.check()  # a process that considers this one dead deletes its files
+        return _Damaged(_group_of(work), str(error))
+
+
+def _group_of(work: CompactionTask | WidenTask) -> FileGroupId:
+    return work.group if isinstance(work, WidenTask) else work.operation.group
+
+
+def _operations_of(work: CompactionTask | WidenTask) -> list[CompactionOperation]:
+    parts = work.parts if isinstance(work, WidenTask) else (work,)
+    return [part.operation for part in parts]
 
 
 def _find(target: WriteTarget, instant: TimelineInstant | Instant) -> TimelineInstant:
@@ -184,7 +205,7 @@ def _read_plan(taken: Attempt) -> CompactionPlan:
 
 def _tasks(
     taken: Attempt, plan: CompactionPlan, merger: Merger | None, log_version: int
-) -> list[CompactionTask]:
+) -> list[CompactionTask | WidenTask]:
     """Return a task for each file group that still exists, the largest first."""
     snapshot, config = taken.snapshot, taken.config
     replaced = snapshot.replaced
@@ -205,17 +226,36 @@ def _tasks(
         for name in view.column_groups.names
     }
     counts = _log_counts(snapshot, plan)
-    works = []
-    files = files_by_group(snapshot)
-    for number, operation in enumerate(plan.operations):
-        group = operation.group
+    works: list[CompactionTask] = []
+    files = files_by_group(snapshot) if not plan.widens else {}
+    for number, planned in enumerate(plan.operations):
+        group = planned.group
         rewrite = rewrites.get(group.column_group)
         gone = group.file_id in replaced.get(group.partition, frozenset())
-        if gone or rewrite is None or not (operation.logs or operation.slice_.tombstones):
+        if gone or rewrite is None:
             continue
-        further = key_readers(snapshot, files, view, operation.slice_, instant)
+        operation = replace(planned, slice_=_of_group(planned.slice_, view))
+        further: tuple[KeyReader, ...] = ()
+        if operation.kind is not Kind.WIDE:
+            if not (operation.logs or operation.slice_.tombstones):
+                continue
+            further = key_readers(snapshot, files, view, operation.slice_, instant)
         works.append(CompactionTask(rewrite, number, operation, counts[number], further))
-    return sorted(works, key=lambda work: -work.cost_bytes)
+    found: list[CompactionTask | WidenTask] = [*works]
+    if plan.widens:
+        whole: dict[FileGroupId, list[CompactionTask]] = defaultdict(list)
+        for work in works:
+            whole[work.operation.group.whole].append(work)
+        found = [WidenTask(view, tuple(parts)) for parts in whole.values()]
+    return sorted(found, key=lambda work: -work.cost_bytes)
+
+
+def _of_group(slice_: FileSlice, view: TableView) -> FileSlice:
+    """Return a planned slice whose base file, if it has all columns, serves its column group."""
+    base = slice_.base_file
+    if base is None or not base.name.is_wide or not view.config.column_groups:
+        return slice_
+    return replace(slice_, base_file=replace(base, serves=(slice_.group.column_group,)))
 
 
 def _with_tombstones_apart(operation: CompactionOperation) -> CompactionOperation:
@@ -223,7 +263,7 @@ def _with_tombstones_apart(operation: CompactionOperation) -> CompactionOperatio
 
     Plans list them among the logs.
     """
-    if operation.kind is not Kind.FULL:
+    if operation.kind is Kind.LOG:
         return operation
     slice_ = operation.slice_.with_tombstones_apart()
     return replace(operation, slice_=slice_, taken=len(slice_.log_files))

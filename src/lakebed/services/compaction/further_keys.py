@@ -49,8 +49,8 @@ class KeyReader:
 def files_by_group(snapshot: Snapshot) -> FilesByGroup:
     """Return the files of each column group, by file group; empty for a table without groups."""
     found: FilesByGroup = defaultdict(lambda: defaultdict(list))
-    for file in snapshot.files if snapshot.column_groups else ():
-        if file.name.column_group in snapshot.column_groups.names:
+    for file in snapshot.spread(snapshot.files) if snapshot.column_groups else ():
+        if file.group.column_group in snapshot.column_groups.names:
             found[file.group.whole][file.group].append(file)
     return found
 

@@ -13,7 +13,7 @@ costs its whole size, so a few changed bytes do not justify it. In a skewed tabl
 is treated by its own shape. Logs that cannot be merged (changes of different columns) need FULL.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakebed.format.names.data_names import BaseFileName, parse_data_name
@@ -93,6 +93,31 @@ def full_operation(slice_: FileSlice) -> CompactionOperation:
     return CompactionOperation(
         Kind.FULL, slice_, len(slice_.log_files), _metrics(slice_, read_mb, write_mb)
     )
+
+
+def wide_operations(
+    file_groups: Iterable[Mapping[str, FileSlice]],
+    names: Sequence[str],
+    busy: Collection[FileGroupId],
+) -> tuple[CompactionOperation, ...]:
+    """Return the operations that merge all column groups of file groups, group by group.
+
+    `file_groups` are the slices of each file group by column group. Left out are those that are
+    damaged, that a pending plan contains, or that consist of a base file of all columns.
+    """
+    found: list[CompactionOperation] = []
+    for slices in file_groups:
+        whole = next(iter(slices.values())).group.whole
+        parts = [
+            slices.get(name) or FileSlice(replace(whole, column_group=name), "", None)
+            for name in names
+        ]
+        if any(part.damage or part.group in busy for part in parts):
+            continue
+        if all(part.is_only_wide for part in parts):
+            continue
+        found += (replace(full_operation(part), kind=Kind.WIDE) for part in parts)
+    return tuple(found)
 
 
 def log_operation(

@@ -2,6 +2,9 @@
 
 version 2   Hudi's. A plan of kind `compaction` holds FULL operations, one of kind
             `logcompaction` LOG operations over the logs that it lists.
+version 4   widens: all column groups of a file group into one base file with all columns. Each
+            file group has an operation for each column group, which may have no files; the
+            extra metadata `lakebed.widen` lists the groups, in the order of the operations.
 version 3   the hybrid plan of RFC-103: each operation has a field `operationType`, FULL or
             LOG. A LOG operation lists all logs of its slice, and the metric
             `LOG_FILES_TAKEN` has how many of them, from the first on, are merged: a reader
@@ -9,10 +12,12 @@ version 3   the hybrid plan of RFC-103: each operation has a field `operationTyp
 """
 
 import copy
+import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import cycle
 from typing import Final, Self, cast
 
 from lakebed.errors import CorruptError, UnsupportedError
@@ -24,9 +29,11 @@ from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.table.config.tombstone_retention import PLAN_CUTOFF
 from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile, named_group
 from lakebed.table.files.pending_plans import LOG_FILES_TAKEN as TAKEN
+from lakebed.table.files.pending_plans import PLAN_WIDENS, widened_groups
 
 HUDI_VERSION: Final = 2
 HYBRID_VERSION: Final = 3
+WIDE_VERSION: Final = 4
 LOG_COMPACTOR: Final = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
 LOG_BYTES: Final = "TOTAL_LOG_FILES_SIZE"
 
@@ -34,11 +41,12 @@ LOG_BYTES: Final = "TOTAL_LOG_FILES_SIZE"
 class Kind(StrEnum):
     """The kind of compaction: FULL merges everything into a base file, LOG merges logs into one.
 
-    The values are stored on disk: do not change them.
+    WIDE merges a column group into a base file of all columns, together with the other groups. The values are stored on disk: do not change them.
     """
 
     FULL = "FULL"
     LOG = "LOG"
+    WIDE = "WIDE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,39 +83,49 @@ class CompactionPlan:
     """The operations of one compaction; `action` is that of its timeline file.
 
     Deletes of commits before `cutoff` are dropped; None if the plan does not have a cutoff, like
-    Hudi's plans.
+    Hudi's plans. `widens` are the column groups that a plan of kind WIDE merges.
     """
 
     action: Action
     operations: tuple[CompactionOperation, ...]
     version: int = HUDI_VERSION
     cutoff: str | None = None
+    widens: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, data: bytes, action: Action, what: str) -> Self:
         """Parse a plan of Lakebed or of Hudi; CorruptError and UnsupportedError name `what`."""
         values = decode_record(data, what, {_NAME: _HYBRID_SCHEMA})[1]
         version = values["version"] or 1
-        if version not in (1, HUDI_VERSION, HYBRID_VERSION):
+        if version not in (1, HUDI_VERSION, HYBRID_VERSION, WIDE_VERSION):
             raise UnsupportedError(
-                f"{what}: compaction plan of version {version}; expected up to 3"
+                f"{what}: compaction plan of version {version}; expected up to 4"
             )
         found = cast("list[Record]", values["operations"] or [])
+        extra = cast("dict[str, str]", values["extraMetadata"] or {})
+        groups = widened_groups(extra, what)
         return cls(
             action,
-            tuple(_parse_operation(operation, action, what) for operation in found),
+            tuple(
+                _parse_operation(operation, action, what, group)
+                for operation, group in zip(found, cycle(groups or (None,)), strict=False)
+            ),
             version,
-            cast("dict[str, str]", values["extraMetadata"] or {}).get(PLAN_CUTOFF),
+            extra.get(PLAN_CUTOFF),
+            groups,
         )
 
     def encode(self) -> bytes:
         """Encode the plan; a plan of version 2 has Hudi's own schema."""
         is_hybrid = self.version == HYBRID_VERSION
         is_log = self.action is Action.LOGCOMPACTION
+        extra = {PLAN_CUTOFF: self.cutoff} if self.cutoff else {}
+        if self.widens:
+            extra[PLAN_WIDENS] = json.dumps(self.widens)
         strategy = {"compactorClassName": LOG_COMPACTOR, "strategyParams": {}, "version": 1}
         values: dict[str, object] = {
             "operations": [_encode_operation(o, is_hybrid) for o in self.operations],
-            "extraMetadata": {PLAN_CUTOFF: self.cutoff} if self.cutoff else {},
+            "extraMetadata": extra,
             "version": self.version,
             "strategy": strategy if is_log else None,
             "preserveHoodieMetadata": is_log,
@@ -139,7 +157,7 @@ def _encode_operation(operation: CompactionOperation, is_hybrid: bool) -> dict[s
     base = slice_.base_file
     # A reader of a log compaction of version 2 merges everything that it lists.
     logs = slice_.log_files if is_hybrid else operation.logs
-    if operation.kind is Kind.FULL:
+    if operation.kind is not Kind.LOG:
         logs = (*slice_.tombstones, *logs)
     taken = {TAKEN: float(operation.taken)} if is_hybrid and operation.kind is Kind.LOG else {}
     values: dict[str, object] = {
@@ -154,7 +172,9 @@ def _encode_operation(operation: CompactionOperation, is_hybrid: bool) -> dict[s
     return {**values, "operationType": str(operation.kind)} if is_hybrid else values
 
 
-def _parse_operation(values: Record, action: Action, what: str) -> CompactionOperation:
+def _parse_operation(
+    values: Record, action: Action, what: str, widened: str | None
+) -> CompactionOperation:
     partition, file_id = values["partitionPath"] or "", values["fileId"]
     if not isinstance(file_id, str) or not file_id:
         raise CorruptError(f"{what}: an operation without a file id")
@@ -168,8 +188,12 @@ def _parse_operation(values: Record, action: Action, what: str) -> CompactionOpe
     base_name = cast("str | None", values["dataFilePath"])
     names = [path.rpartition("/")[2] for path in (*named, base_name or "")]
     group = named_group(cast("str", partition), file_id, names)
+    if widened is not None:
+        group = replace(group, column_group=widened)
     logs = tuple(_parse_log(group, text, what) for text in named)
-    kind = _parse_kind(values["operationType"], action, what)
+    kind = Kind.WIDE
+    if widened is None:
+        kind = _parse_kind(values["operationType"], action, what)
     taken = len(logs)
     if kind is Kind.LOG and TAKEN in metrics:
         taken = int(min(max(metrics[TAKEN], 0), taken))
@@ -201,7 +225,7 @@ def _parse_base(group: FileGroupId, text: str | None, what: str) -> BaseFile | N
     if not text:
         return None
     name = parse_data_name(text.rpartition("/")[2])
-    if not isinstance(name, BaseFileName) or not _is_of(name, group):
+    if not isinstance(name, BaseFileName) or not (name.is_wide or _is_of(name, group)):
         raise CorruptError(f"{what}: expected a base file of {group.file_id}, found {text!r}")
     return BaseFile(group.partition, name, 0)
 

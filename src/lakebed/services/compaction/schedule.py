@@ -23,10 +23,12 @@ from lakebed.services.compaction.plan import (
     damaged_slices,
     full_operation,
     log_operation,
+    wide_operations,
 )
 from lakebed.services.compaction.plan_file import (
     HUDI_VERSION,
     HYBRID_VERSION,
+    WIDE_VERSION,
     CompactionOperation,
     CompactionPlan,
     Kind,
@@ -70,10 +72,21 @@ class Scheduled:
     @property
     def log(self) -> int:
         """Count the file groups whose logs are merged."""
-        return len(self.plan.operations) - self.full
+        return sum(operation.kind is Kind.LOG for operation in self.plan.operations)
+
+    @property
+    def wide(self) -> int:
+        """Count the file groups that get a base file with the columns of all column groups."""
+        wide = sum(operation.kind is Kind.WIDE for operation in self.plan.operations)
+        return wide // max(1, len(self.plan.widens))
 
     def __str__(self) -> str:
         damaged = f"; left out as damaged: {'; '.join(self.damaged)}" if self.damaged else ""
+        if self.plan.widens:
+            return (
+                f"{self.instant.plan_action} {self.instant.requested} is planned: {self.wide} file "
+                f"groups get a base file of all columns{damaged}"
+            )
         return (
             f"{self.instant.plan_action} {self.instant.requested} is planned: {self.full} file "
             f"groups get a new base file, {self.log} get their logs merged{damaged}"
@@ -88,13 +101,14 @@ def schedule_compaction(
     force: bool = False,
     groups: Collection[FileGroupId] | None = None,
     column_groups: Collection[str] | None = None,
+    widen: bool = False,
 ) -> Scheduled | None:
     """Plan a compaction; return None if it is not due or there is nothing to do.
 
     Without `options` the table's properties apply. `force` plans a compaction even if it is not
     due; two logs are then enough for mode `log`. `groups` are file groups that get a new base file,
     whatever their logs. Only `column_groups` are planned; None means all. File groups in a pending
-    plan are left out.
+    plan are left out. With `widen`, all column groups of each file group get one base file.
     """
     mode = CompactionMode.parse(mode)
     with hold_table(target.storage, target.clock, target.commits) as hold:
@@ -103,6 +117,10 @@ def schedule_compaction(
             raise InvalidError(
                 f"table {config.name!r} is {config.table_type}: only MERGE_ON_READ has logs to compact"
             )
+        if widen:
+            _check_widens(hold, mode, column_groups)
+            # If all groups have been dropped, the default group has all columns.
+            widen = bool(hold.snapshot.column_groups)
         chosen = options or CompactionOptions.of(config.properties)
         if not force and not is_due(hold.timeline, chosen, mode, hold.next_instant(), config.zone):
             return None
@@ -114,7 +132,11 @@ def schedule_compaction(
             and config.merge_mode is not MergeMode.CUSTOM
         )
         damaged = _damaged(hold, groups)
-        if groups is None:
+        names = hold.snapshot.column_groups.names if widen else ()
+        if widen:
+            parts = hold.snapshot.logical_slices.values()
+            operations = wide_operations(parts, names, busy_groups(hold.snapshot))
+        elif groups is None:
             found = _operations(hold, mode, chosen, joins=joins)
             if column_groups is not None:
                 found = [one for one in found if one.group.column_group in column_groups]
@@ -126,11 +148,18 @@ def schedule_compaction(
         plan = CompactionPlan(
             Action.LOGCOMPACTION if mode is CompactionMode.LOG else Action.COMPACTION,
             operations,
-            HYBRID_VERSION if mode is CompactionMode.HYBRID else HUDI_VERSION,
+            _version(mode, widen=widen),
             # Not later than the plan's own instant, and later than everything that it merges.
             tombstone_cutoff(config, hold.next_instant()),
+            names,
         )
         return Scheduled(hold.request(plan.action, plan.encode()), plan, damaged)
+
+
+def _version(mode: CompactionMode, *, widen: bool) -> int:
+    if widen:
+        return WIDE_VERSION
+    return HYBRID_VERSION if mode is CompactionMode.HYBRID else HUDI_VERSION
 
 
 def busy_groups(snapshot: Snapshot) -> frozenset[FileGroupId]:
@@ -174,6 +203,22 @@ def _full_operations(
     left = frozenset(groups) - busy_groups(hold.snapshot)
     slices = (slice_ for slice_ in hold.snapshot.group_slices if slice_.group in left)
     return tuple(full_operation(slice_) for slice_ in slices if not slice_.damage)
+
+
+def _check_widens(
+    hold: TableHold, mode: CompactionMode, column_groups: Collection[str] | None
+) -> None:
+    name = hold.config.name
+    if not hold.config.column_groups:
+        raise InvalidError(
+            f"table {name!r} has no column groups, so its base files have all columns; compact it "
+            "without widen"
+        )
+    if mode is not CompactionMode.FULL or column_groups is not None:
+        raise InvalidError(
+            f"table {name!r}: widen merges all column groups into new base files; use it without "
+            "groups, and with mode full"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,9 +138,10 @@ def _written_groups(
         file = data_file(entry.path, entry.size)
         if not isinstance(file, BaseFile) or file.name.instant != instant.requested:
             continue
-        # A group that has only this file, and never had another, started with it.
-        if older.groups.get(file.group) or file.group in cleaned:
-            yield file.group
+        for one in older.spread([file]):
+            # A group that has only this file, and never had another, started with it.
+            if older.groups.get(one.group) or one.group in cleaned:
+                yield one.group
 
 
 def _check_group(
@@ -191,7 +192,8 @@ def _cleaned_since(
         for path in deleted_files(str(Action.CLEAN), data, what):
             file = data_file(path, 0)
             if file is not None and older.timeline.is_committed(file.name.instant):
-                found[file.group].append((file.name.instant, path))
+                for one in older.spread([file]):
+                    found[one.group].append((one.name.instant, path))
     return found
 
 

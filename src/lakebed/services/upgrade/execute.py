@@ -21,6 +21,7 @@ from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.services.rollback.execute import settle
 from lakebed.services.savepoint.execute import savepoints
 from lakebed.services.upgrade.facts import native_logs, read_facts
+from lakebed.services.upgrade.groups import check_widened, other_files, without_groups
 from lakebed.services.upgrade.plan import Conversion, choose_groups, plan_conversion
 from lakebed.table.config.properties_file import load_config, update_properties
 from lakebed.table.config.table_config import GROUPS_VERSION
@@ -32,6 +33,8 @@ from lakebed.write.pipeline import WriteTarget
 _NEWEST_ONLY = CleanOptions(
     CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=1, min_age_seconds=None
 )
+# Column groups exist from version 10 on.
+_UNGROUPED_VERSION = GROUPS_VERSION - 1
 _INDEX_DEFINITIONS = ".hoodie/.index_defs"
 
 
@@ -91,7 +94,8 @@ def downgrade(
 
     From 10 to 9 every file group with native logs is compacted, and older slices are deleted: reads
     as of an earlier time are then no longer possible. Raises an error if a savepoint keeps native
-    logs, or if change data is in native files.
+    logs, or if change data is in native files. Column groups are removed, if all file groups have
+    been widened; else an error is raised.
     """
     config = load_config(target.storage)
     if to_version is not None and to_version > config.version:
@@ -106,11 +110,14 @@ def _convert(
 ) -> Upgrade:
     snapshot = _snapshot(target)
     check_writable(snapshot.config)
+    if snapshot.config.column_groups and to_version == _UNGROUPED_VERSION and layout is None:
+        return _remove_groups(target, to_version, dry_run=dry_run)
     if snapshot.config.column_groups and (layout or to_version not in (None, GROUPS_VERSION)):
         names = ", ".join(group.name for group in snapshot.config.column_groups)
         raise UnsupportedError(
             f"table {snapshot.config.name!r} has the column groups {names}, which no other version or "
-            "layout supports; write its rows to a new table without column groups"
+            f"layout supports; first call compact(widen=True), and then downgrade({_UNGROUPED_VERSION}) "
+            "without a layout, which removes the column groups"
         )
     plan = _plan(snapshot, to_version, layout)
     if not plan.changes:
@@ -130,6 +137,28 @@ def _convert(
         if settled.changes:
             update_properties(hold.storage, settled.changes)
     return _describe(plan, compacted, cleaned, dry_run=False)
+
+
+def _remove_groups(target: WriteTarget, to_version: int, *, dry_run: bool) -> Upgrade:
+    """Make a table whose file groups are base files of all columns one without column groups."""
+    snapshot = _snapshot(target)
+    plan = plan_conversion(snapshot.config, to_version, None)
+    check_widened(snapshot)
+    if dry_run:
+        return _describe(plan, 0, len(other_files(snapshot)), dry_run=True)
+    settle(target)
+    done = clean(target, _NEWEST_ONLY) if other_files(_snapshot(target)) else None
+    with hold_table(target.storage, target.clock, target.commits) as hold:
+        _check_settled(hold)
+        check_widened(hold.snapshot)
+        if left := other_files(hold.snapshot):
+            raise ConflictError(
+                f"{hold.storage.url}: {left[0]} is an older file of a column group, and cleaning has "
+                "kept it: a reader may have needed it until just now; try again"
+            )
+        hold.lock.check()
+        update_properties(hold.storage, {**plan.changes, **without_groups(hold.snapshot)})
+    return _describe(plan, 0, 0 if done is None else done.deleted_files, dry_run=False)
 
 
 def _plan(snapshot: Snapshot, to_version: int | None, layout: str | None) -> Conversion:
@@ -217,17 +246,21 @@ def _check_change_data(snapshot: Snapshot, plan: Conversion) -> None:
 def _check_ready(hold: TableHold, to_version: int | None, layout: str | None) -> Conversion:
     """Check again, under the lock, that nothing prevents the new properties."""
     where = hold.storage.url
-    for instant in hold.timeline.pending():
-        raise ConflictError(
-            f"{where}: {instant.action} {instant.requested} is pending; finish it or roll it back "
-            "before the table changes its version or layout"
-        )
+    _check_settled(hold)
     plan = _plan(hold.snapshot, to_version, layout)
     left = native_logs(hold.storage) if plan.drops_native_logs else []
     if plan.compact or left:
         what = f"native log {left[0]}" if left else f"unsorted files in {plan.compact[0]}"
         raise ConflictError(f"{where}: found {what}: another writer interfered; try again")
     return plan
+
+
+def _check_settled(hold: TableHold) -> None:
+    for instant in hold.timeline.pending():
+        raise ConflictError(
+            f"{hold.storage.url}: {instant.action} {instant.requested} is pending; finish it or roll "
+            "it back before the table changes its version or layout"
+        )
 
 
 def _snapshot(target: WriteTarget) -> Snapshot:

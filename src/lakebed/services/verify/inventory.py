@@ -156,7 +156,7 @@ class Inventory:
         visible = without_copies(counted, self._archived_names).files
         found: dict[FileGroupId, tuple[FileSlice, ...]] = {}
         findings = []
-        for group, members in sorted(group_files(visible).items()):
+        for group, members in sorted(group_files(self.snapshot.spread(visible)).items()):
             if self.has_ended(group):
                 continue
             if group.column_group not in self.column_groups.names:

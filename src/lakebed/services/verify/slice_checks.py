@@ -19,6 +19,7 @@ from lakebed.errors import (
     UnknownFormatError,
     UnsupportedError,
 )
+from lakebed.format.files.footer import FOOTER_COLUMN_GROUPS
 from lakebed.format.index.bloom import (
     FOOTER_BLOOM,
     FOOTER_BLOOM_TYPE,
@@ -26,6 +27,7 @@ from lakebed.format.index.bloom import (
     parse_bloom,
 )
 from lakebed.format.names.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from lakebed.groups.wide import WideColumns
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import file_cost
 from lakebed.services.verify.findings import (
@@ -213,7 +215,8 @@ def _check_run(check: SliceCheck, source: RunSource, counts: dict[str, int]) -> 
     for batch in batches:
         counts["key"] += batch.num_rows
         stream.take(batch)
-    decode_run(check.view.storage, source)
+    if source.serves in (None, ("",)):  # a base file of all columns is checked for each group
+        decode_run(check.view.storage, replace(source, serves=None))
     yield from stream.findings()
     if footer is not None and source.kind is RunKind.DATA:
         yield from check_footer_keys(check.view.storage, source, footer, stream)
@@ -259,6 +262,9 @@ def _check_footer(check: SliceCheck, source: RunSource, footer: ParquetFooter) -
             shape(batch, pa.schema(fields))
     except (SchemaError, CorruptError) as error:
         yield _schema_finding(source, f"its columns do not match the table's schema: {error}")
+    if source.serves is not None:
+        WideColumns.parse(footer.key_values.get(FOOTER_COLUMN_GROUPS), source.name)
+        return
     times = {name: check.foreign[name] for name in footer.schema.names if name in check.foreign}
     foreign = [name for name, since in times.items() if since < source.instant]
     if foreign:

@@ -207,7 +207,7 @@ class GroupHistory:
     def _add(
         self, found: dict[FileGroupId, dict[str, DataFile]], files: Iterable[DataFile]
     ) -> None:
-        for file in files:
+        for file in self.snapshot.spread(files):
             group = file.group
             if group.whole in self.groups and file.path not in self.ignored:
                 found[group][file.path] = file

@@ -17,7 +17,7 @@ before every other log of the slice.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lakebed.errors import CorruptError
@@ -53,11 +53,24 @@ class _DataFile:
 
 @dataclass(frozen=True, slots=True)
 class BaseFile(_DataFile):
-    """One base file: its location, the parts of its name, its size."""
+    """One base file: its location, the parts of its name, its size.
+
+    A file that holds the columns of all column groups is a base file of each: `serves` are the
+    groups whose columns are read from it, or None for all of its columns.
+    """
 
     partition: str
     name: BaseFileName
     size_bytes: int
+    serves: tuple[str, ...] | None = None
+
+    @property
+    def group(self) -> "FileGroupId":
+        """Return the file group that the file is a version of."""
+        own = self.serves[0] if self.serves is not None and len(self.serves) == 1 else None
+        return FileGroupId(
+            self.partition, self.name.file_id, self.name.column_group if own is None else own
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +179,36 @@ class FileSlice:
     def files(self) -> tuple[DataFile, ...]:
         """Return the files of the slice, oldest first."""
         base = () if self.base_file is None else (self.base_file,)
+        own = (*base, *self.tombstones, *self.log_files)
+        if not self.others:
+            return own
         others = (file for slice_ in self.others for file in slice_.files)
-        return (*base, *self.tombstones, *self.log_files, *others)
+        # A base file of all columns is a file of several column groups.
+        return tuple({file.path: file for file in (*own, *others)}.values())
+
+    @property
+    def is_only_wide(self) -> bool:
+        """Return whether the slice is a base file of all columns, without logs and tombstones.
+
+        The file has a row for each key that any column group held. A tombstone hides it in its own
+        group: dropping all groups that hold the key must not leave it.
+        """
+        base = self.base_file
+        return base is not None and base.name.is_wide and not (self.log_files or self.tombstones)
 
     @property
     def by_group(self) -> Mapping[str, "FileSlice"]:
         """Return the slice of each column group that has files, by its name."""
+        base = self.base_file
+        if base is not None and base.serves is not None and len(base.serves) > 1:
+            return {
+                name: replace(
+                    self,
+                    group=replace(self.group, column_group=name),
+                    base_file=replace(base, serves=(name,)),
+                )
+                for name in base.serves
+            }
         own = replace(self, others=(), damage=())
         found = {own.group.column_group: own} if own.files else {}
         return {**found, **{slice_.group.column_group: slice_ for slice_ in self.others}}
@@ -227,6 +264,31 @@ def group_files(files: Iterable[DataFile]) -> dict[FileGroupId, list[DataFile]]:
     for file in files:
         groups[file.group].append(file)
     return dict(groups)
+
+
+ALL_GROUPS = "*"
+"""The column group of a base file of all columns, where files are listed."""
+
+
+def shown_group(file: DataFile, name: str) -> str:
+    """Return the column group of a file where files are listed; `name` is that of its slice."""
+    wide = isinstance(file, BaseFile) and file.serves is not None
+    return ALL_GROUPS if wide else name
+
+
+def spread(
+    files: Iterable[DataFile], groups_of: Callable[[str], Iterable[str]]
+) -> Iterator[DataFile]:
+    """Yield the files, and a base file of all columns once for each column group that it serves.
+
+    `groups_of` returns the names of these groups by the instant of the file.
+    """
+    for file in files:
+        if isinstance(file, BaseFile) and file.name.is_wide:
+            for name in groups_of(file.name.instant):
+                yield replace(file, serves=(name,))
+        else:
+            yield file
 
 
 def build_slices(

@@ -11,7 +11,7 @@ are read. Opening all groups for that would defeat their purpose. Two facts make
 
 So one of the groups that a read needs, the *lead*, holds all keys except those that only other
 groups have received since its base file. If the lead has had a delete since then, it may lack keys
-that another group keeps: then all groups are read.
+that another group keeps: then all groups are read, at least for the keys of these deletes.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -60,6 +60,41 @@ def key_slices(
             if more is not None:
                 found[name] = more
     return found
+
+
+def deletes_to_look_up(
+    parts: Mapping[str, FileSlice],
+    needed: Collection[str],
+    completion_of: CompletionOf,
+    keys_since: KeysSince = _own_instant,
+    is_write: IsWrite = _any,
+) -> tuple[FileSlice | None, frozenset[str]]:
+    """Return the deletes of a lead, and the groups of which only the keys of these are needed.
+
+    That is for reads of which each needed group has deletes. Every other key that one of these
+    groups holds is in the lead. Without such groups, the deletes are None.
+    """
+    leads = [name for name in parts if name in needed]
+    if not leads or not all(_may_lack_deleted(parts[name]) for name in leads):
+        return None, frozenset()
+    leads = [name for name in leads if all(map(_is_native, parts[name].log_files))]
+    if not leads:
+        return None, frozenset()
+    lead = min(leads, key=lambda name: _cost(name, parts, completion_of, keys_since, is_write))
+    own = parts[lead]
+    others = frozenset(
+        name
+        for name, part in parts.items()
+        if name not in needed
+        and further_keys(own, part, completion_of, keys_since, is_write) is None
+    )
+    logs = (*own.tombstones, *filter(_holds_deletes, own.log_files))
+    deletes = FileSlice(own.group, own.instant, None, logs)
+    return (deletes, others) if others else (None, others)
+
+
+def _is_native(log: LogFile) -> bool:
+    return isinstance(log.name, NativeLogName)
 
 
 def _cost(

@@ -53,9 +53,12 @@ def without_files(lost: Damage, explained: Set[str]) -> Damage:
 def superseded_files(named: Iterable[NamedFile], there: Iterable[DataFile]) -> frozenset[str]:
     """Return the paths of `named` files that a newer base file of their group supersedes."""
     newest: dict[FileGroupId, str] = {}
+    widest: dict[FileGroupId, str] = {}
     for file in there:
         if isinstance(file, BaseFile):
             newest[file.group] = max(newest.get(file.group, ""), file.name.instant)
+            if file.name.is_wide:
+                widest[file.group] = max(widest.get(file.group, ""), file.name.instant)
 
     def is_superseded(file: NamedFile) -> bool:
         partition, _, text = file.path.rpartition("/")
@@ -63,7 +66,8 @@ def superseded_files(named: Iterable[NamedFile], there: Iterable[DataFile]) -> f
         if name is None:
             return True  # not a name that a commit lists
         own = name.instant if isinstance(name, BaseFileName) else file.completion
-        return newest.get(FileGroupId(partition, name.file_id, name.column_group), "") > own
+        group = FileGroupId(partition, name.file_id, name.column_group)
+        return max(newest.get(group, ""), widest.get(group.whole, "")) > own
 
     return frozenset(file.path for file in named if is_superseded(file))
 

@@ -7,6 +7,7 @@ return too few rows.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from lakebed.errors import CorruptError
 from lakebed.format.names.data_names import BaseFileName, parse_data_name
@@ -78,9 +79,13 @@ def written_files(
 
 
 def newest_slices(files: Iterable[NamedFile]) -> dict[FileGroupId, list[NamedFile]]:
-    """Return the newest base file of each file group, and the logs completed after it started."""
+    """Return the newest base file of each file group, and the logs completed after it started.
+
+    A base file of all columns is a version of every column group that has files.
+    """
     bases: dict[FileGroupId, tuple[str, NamedFile]] = {}
     logs: dict[FileGroupId, list[NamedFile]] = defaultdict(list)
+    wide: dict[FileGroupId, tuple[str, NamedFile]] = {}
     for file in files:
         partition, _, text = file.path.rpartition("/")
         name = parse_data_name(text)
@@ -92,6 +97,12 @@ def newest_slices(files: Iterable[NamedFile]) -> dict[FileGroupId, list[NamedFil
         # If a file is listed twice, the entry of the commit that wrote it is more complete.
         elif group not in bases or name.instant > bases[group][0] or not bases[group][1].size_bytes:
             bases[group] = (name.instant, file)
+        if isinstance(name, BaseFileName) and name.is_wide:
+            wide[group] = max(wide.get(group, ("", file)), (name.instant, file), key=itemgetter(0))
+    for group in {*bases, *logs} if wide else ():
+        found = wide.get(group.whole)
+        if found is not None and (group not in bases or found[0] > bases[group][0]):
+            bases[group] = found
     needed = {group: [file] for group, (_, file) in bases.items()}
     for group, held in logs.items():
         began = bases[group][0] if group in bases else ""

@@ -1,7 +1,9 @@
 """The pending plans of table services: their file groups, and the files that they read."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import cast
 
 from lakebed.errors import CorruptError
@@ -16,6 +18,9 @@ from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 LOG_FILES_TAKEN = "LOG_FILES_TAKEN"
 """The metric of an operation that only merges logs, in a hybrid plan: the number of logs."""
+
+PLAN_WIDENS = "lakebed.widen"
+"""The extra metadata of a compaction that widens: its column groups, as a JSON list."""
 
 # A clustering of an older Hudi is planned as a replacecommit; the plan of a write is empty.
 _KINDS = {
@@ -68,13 +73,33 @@ def groups_of(active: ActiveTimeline, instant: TimelineInstant) -> Iterator[Plan
 def groups_of_plan(instant: TimelineInstant, plan: Record) -> Iterator[PlannedGroup]:
     """Yield the file groups in the parsed `plan` of a pending instant."""
     extra = cast("dict[str, str]", plan.get("extraMetadata") or {})
-    for slice_ in _slices(plan):
+    groups = widened_groups(extra, f"the plan of {instant.plan_action} {instant.requested}")
+    for slice_, widened in zip(_slices(plan), cycle(groups or (None,)), strict=False):
         paths = [*cast("list[str]", slice_["deltaFilePaths"] or []), slice_["dataFilePath"]]
         names = [str(path).rpartition("/")[2] for path in paths if path]
         group = named_group(str(slice_["partitionPath"] or ""), str(slice_["fileId"]), names)
+        if widened is not None:
+            group = replace(group, column_group=widened)
         metrics = cast("dict[str, float]", slice_.get("metrics") or {})
         full = instant.plan_action is Action.COMPACTION and LOG_FILES_TAKEN not in metrics
         yield PlannedGroup(instant, group, tuple(names), full, extra.get(PLAN_CUTOFF))
+
+
+def widened_groups(extra: Mapping[str, str], what: str) -> tuple[str, ...]:
+    """Return the column groups of a plan that widens, one for each operation of a file group.
+
+    Empty for other plans. Raises CorruptError, naming `what`, if they are not listed as JSON.
+    """
+    text = extra.get(PLAN_WIDENS)
+    if text is None:
+        return ()
+    try:
+        names = json.loads(text)
+        if names and isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return tuple(names)
+    except ValueError:
+        pass
+    raise CorruptError(f"{what}: {PLAN_WIDENS}={text}: expected the names of column groups")
 
 
 def slice_boundaries(

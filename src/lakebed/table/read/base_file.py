@@ -1,21 +1,26 @@
 """Reads a base file, ours or Hudi's, as columns of the table's schema."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from lakebed.format.files.footer import (
+    FOOTER_COLUMN_GROUPS,
     FOOTER_IS_ORDERED,
     FOOTER_KEYS_SINCE,
     FOOTER_MAX_KEY,
     FOOTER_MIN_KEY,
     same_order_in_java,
 )
+from lakebed.groups.wide import WideColumns
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import BaseFile
-from lakebed.table.read.pages.paged_file import reading
-from lakebed.table.read.parquet_source import open_parquet
+from lakebed.table.read.pages.paged_file import ParquetFooter, reading
+from lakebed.table.read.pages.sorted_keys import RowSpan
+from lakebed.table.read.parquet_source import ParquetSource, open_parquet
 from lakebed.table.read.projection import find_columns, project, shape
 
 
@@ -96,3 +101,71 @@ def sample_base_file(
                 with reading(what):
                     shaped = shape(batch, pa.schema(fields))
                 yield shaped
+
+
+class WideSource(ParquetSource):
+    """An open base file of all columns; the columns of the groups that it `serves` are seen."""
+
+    __slots__ = ("_stored",)
+
+    def __init__(self, what: str, *given: Any, serves: Sequence[str], **more: Any) -> None:
+        super().__init__(what, *given, **more)
+        wide = WideColumns.parse(self.key_values.get(FOOTER_COLUMN_GROUPS), what)
+        self._stored = wide.stored(serves)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns of the groups."""
+        whole = self.footer.schema
+        seen = self._stored.items()
+        return pa.schema(
+            [whole.field(of).with_name(name) for name, of in seen if of in whole.names]
+        )
+
+    def size_bytes(self, columns: Collection[str], groups: Sequence[int]) -> int:
+        """Return the compressed size of these columns in these row groups."""
+        return super().size_bytes(self._names(columns), groups)
+
+    def read_spans(
+        self, columns: Sequence[str], spans: Sequence[RowSpan]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of `spans`, as `ParquetSource` does."""
+        yield from map(self._shown, super().read_spans(self._names(columns), spans))
+
+    def column_page(self, column: str, group: int, first: int, stop: int) -> pa.Array | None:
+        """Return the values of one page of a column, as `PagedFile` does."""
+        return super().column_page(self._stored[column], group, first, stop)
+
+    def read(self, columns: Sequence[str], **how: Any) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of `columns`, as `ParquetSource` does."""
+        yield from map(self._shown, super().read(self._names(columns), **how))
+
+    def _names(self, columns: Collection[str]) -> list[str]:
+        return [self._stored[name] for name in columns]
+
+    def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.schema.names == [""]:
+            return batch  # without columns there is only the number of rows
+        names = {of: name for name, of in self._stored.items()}
+        return batch.rename_columns([names[of] for of in batch.schema.names])
+
+
+@contextmanager
+def open_columns(
+    storage: Storage,
+    path: str,
+    what: str,
+    *,
+    offset: int = 0,
+    length: int | None = None,
+    footer: ParquetFooter | None = None,
+    serves: Sequence[str] | None = None,
+) -> Iterator[ParquetSource]:
+    """Open a Parquet file as `open_parquet` does; `serves` is as in `BaseFile`."""
+    if serves is None:
+        with open_parquet(storage, path, what, offset=offset, length=length, footer=footer) as file:
+            yield file
+        return
+    remote = storage.local_path(path) is None
+    with storage.open_read(path) as source:
+        yield WideSource(what, source, remote=remote, forget=None, footer=footer, serves=serves)

@@ -60,6 +60,8 @@ def place_rows(
     if rule.merger is not None or rule.fill is not None or any(of.partial for of in sources):
         return None
     data = [source for source in sources if source.kind is RunKind.DATA]
+    if any(source.serves is not None for source in sources):
+        return None  # the cache of pages does not know the columns of a base file of all groups
     if len(sources) < 2 or storage.local_path(sources[0].path) is None:
         return None
     if not all(source.name in found for source in data):

@@ -3,7 +3,7 @@
 In a table without column groups that is the whole file slice.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -22,13 +22,14 @@ from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.tombstone_retention import forgotten_deletes
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import BaseFile, Boundary, FileSlice
+from lakebed.table.read.base_file import open_columns
 from lakebed.table.read.conform import check_nulls
 from lakebed.table.read.few_keys import find_rows, place_rows, places_of, read_places
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.pages.paged_file import ParquetFooter, reading
 from lakebed.table.read.pages.sorted_keys import check_ascending
-from lakebed.table.read.parquet_source import READ_ROWS, ParquetSource, open_parquet
+from lakebed.table.read.parquet_source import READ_ROWS, ParquetSource
 from lakebed.table.read.projection import find_columns, project, shape, with_columns
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.run_reader import KEY_FIELD, Needs, VirtualKey, check_keys, open_runs
@@ -54,7 +55,7 @@ def read_group(
     sources: Sequence[RunSource] | None = None,
     by_key: bool = False,
     deletes: Callable[[pa.RecordBatch], None] | None = None,
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch]:
     """Yield `columns` of the rows of `slice_`, from the view's schema and the meta columns.
 
     For a slice without logs, the rows of its base file are yielded in file order, except for row
@@ -153,7 +154,7 @@ def _read_base(
     hidden = () if view.config.has_meta_columns else META_COLUMNS
     what = f"base file {base.path!r}"
     fields = base_fields(target, key_filter)
-    with open_parquet(view.storage, base.path, what, footer=footer) as file:
+    with open_columns(view.storage, base.path, what, footer=footer, serves=base.serves) as file:
         found = find_columns(file.schema, [f for f in fields if f.name not in hidden])
         spans = None if key_filter is None else key_filter.spans(file, what)
         if spans is not None:

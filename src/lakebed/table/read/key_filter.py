@@ -45,11 +45,14 @@ class KeyFilter:
 
     A range includes its first key and excludes its second, or is open-ended if that is None. Keys
     and ranges are sorted bytes, UTF-8 for strings. `column` is the column that holds the keys.
+    `decodes` is set if row groups with some of the keys are decoded whole: for keys that a predicate
+    has found, which are spread over a file, that takes less than a search for each.
     """
 
     keys: tuple[bytes, ...] | None = None
     ranges: tuple[Range, ...] = ()
     column: str = RECORD_KEY
+    decodes: bool = False
 
     @classmethod
     def of(
@@ -77,7 +80,7 @@ class KeyFilter:
     @property
     def is_few(self) -> bool:
         """Return whether the filter requests only a few keys and no range."""
-        return not self.ranges and len(self.keys or ()) <= _MAX_FEW
+        return not (self.ranges or self.decodes) and len(self.keys or ()) <= _MAX_FEW
 
     def is_behind(self, key: pa.Scalar) -> bool:
         """Return whether no requested key comes after `key`; for filters without ranges."""
@@ -178,7 +181,7 @@ class KeyFilter:
         if self.column not in file.schema.names:
             return None
         groups = self._groups_in_range(file, what)
-        if alone or self.ranges or len(file.schema) < _MIN_COLUMNS_TO_LOOK:
+        if alone or self.ranges or self.decodes or len(file.schema) < _MIN_COLUMNS_TO_LOOK:
             return groups
         return file.row_groups_with(self.column, groups, self._is_in)
 

@@ -85,7 +85,9 @@ def _base_source(storage: Storage, file: BaseFile, config: TableConfig) -> RunSo
     if file.name.extension != "parquet":
         raise UnsupportedError(f"base file {file.path!r}: this release reads Parquet files only")
     ordered = _sorts_native(config) and config.initial_version >= _NATIVE_SORTED
-    source = RunSource(file.path, RunKind.DATA, file.name.instant, ordered, is_base=True)
+    source = RunSource(
+        file.path, RunKind.DATA, file.name.instant, ordered, is_base=True, serves=file.serves
+    )
     return source if ordered else _look_for_mark(storage, source)
 
 

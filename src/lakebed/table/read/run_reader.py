@@ -23,6 +23,7 @@ from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
 from lakebed.storage.storage import Storage
 from lakebed.table.config.schema import find_field
 from lakebed.table.read.avro_source import AvroSource, open_avro
+from lakebed.table.read.base_file import open_columns
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.pages.paged_file import MAX_BATCH_ROWS, ParquetFooter, reading
 from lakebed.table.read.pages.sorted_keys import RowSpan, check_ascending, held_rows
@@ -157,13 +158,14 @@ def open_data(
 
 def open_source(storage: Storage, source: RunSource) -> AbstractContextManager[ParquetSource]:
     """Open a run whose rows are stored as Parquet."""
-    return open_parquet(
+    return open_columns(
         storage,
         source.path,
         source.name,
         offset=source.offset,
         length=source.length,
         footer=source.footer,
+        serves=source.serves,
     )
 
 

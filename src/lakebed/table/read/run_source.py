@@ -27,7 +27,8 @@ class RunSource:
     or as the content of a delete block. An `ordered` run is marked as ascending by record key;
     reading it checks that. A `partial` run holds only the changed columns. `instant` is the commit
     that wrote the run; deletes that a compaction merged from several commits have their own
-    `delete_instants`, or a column of them. `footer` is set if it had to be read.
+    `delete_instants`, or a column of them. `footer` is set if it had to be read. `serves` is as in
+    `BaseFile`.
     """
 
     path: str
@@ -41,6 +42,7 @@ class RunSource:
     delete_instants: DeleteInstants | None = field(default=None, repr=False)
     avro_schema: str | None = field(default=None, repr=False)
     footer: ParquetFooter | None = field(default=None, repr=False, compare=False)
+    serves: tuple[str, ...] | None = None
 
     @property
     def is_parquet(self) -> bool:

@@ -5,16 +5,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.errors import CorruptError, LakebedError, UnsupportedError
-from lakebed.format.names.data_names import BaseFileName, InlineLogName, LogKind, NativeLogName
-from lakebed.format.names.instant_name import Action
+from lakebed.format.names.data_names import (
+    BaseFileName,
+    InlineLogName,
+    LogKind,
+    NativeLogName,
+    wide_token,
+)
+from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
 from lakebed.services.compaction.plan_file import (
     LOG_COMPACTOR,
+    WIDE_VERSION,
     CompactionOperation,
     CompactionPlan,
     Kind,
 )
 from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+from lakebed.table.files.pending_plans import PLAN_WIDENS, groups_of_plan, widened_groups
+from lakebed.timeline.timeline import TimelineInstant
 from support.fixtures import files
 
 INSTANTS = st.integers(0, 99_999).map(lambda n: f"202401010000{n:05d}")
@@ -151,3 +160,30 @@ def test_paths_of_older_plans_count_by_their_names():
 def test_what_no_plan_can_say_is_refused(changes: dict, error: type[Exception], message: str):
     with pytest.raises(error, match=message):
         CompactionPlan.parse(_plan(**changes), Action.COMPACTION, "plan")
+
+
+def test_a_plan_that_widens_names_the_column_group_of_each_operation():
+    wide = BaseFile("p", BaseFileName("f-0", wide_token("0-1-2"), "20240101000000001"), 0)
+    log = LogFile("p", NativeLogName("f-0", "0-1-2", "20240101000000002", 1, LogKind.LOG), 0)
+    slices = [
+        FileSlice(FileGroupId("p", "f-0"), wide.name.instant, wide, (log,)),
+        FileSlice(FileGroupId("p", "f-0", "risk"), wide.name.instant, wide),
+        FileSlice(FileGroupId("p", "f-0", "web"), "", None),
+    ]
+    planned = tuple(CompactionOperation(Kind.WIDE, of, len(of.log_files)) for of in slices)
+    groups = ("", "risk", "web")
+    plan = CompactionPlan(Action.COMPACTION, planned, WIDE_VERSION, "", groups)
+    read = CompactionPlan.parse(plan.encode(), Action.COMPACTION, "plan")
+    assert [one.slice_ for one in read.operations] == slices
+    assert {one.kind for one in read.operations} == {Kind.WIDE}
+    assert (read.version, read.widens) == (WIDE_VERSION, groups)
+    instant = TimelineInstant("1", Action.COMPACTION, State.REQUESTED, None, Action.COMPACTION)
+    record = parse_plan(PlanKind.COMPACTION_PLAN, plan.encode(), "plan")
+    pending = list(groups_of_plan(instant, record))
+    assert [(one.group.column_group, one.is_full) for one in pending] == [(g, True) for g in groups]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '["a", 1]', '"risk"'])
+def test_a_plan_that_widens_unnamed_column_groups_is_rejected(text: str):
+    with pytest.raises(CorruptError, match="column groups"):
+        widened_groups({PLAN_WIDENS: text}, "plan")
