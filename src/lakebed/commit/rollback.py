@@ -11,7 +11,7 @@ from lakebed.format.names.data_names import parse_data_name
 from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
-from lakebed.table.snapshot import table_files
+from lakebed.table.listing import table_files
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import TimelineInstant
 

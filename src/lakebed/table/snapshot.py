@@ -46,6 +46,7 @@ from lakebed.table.files.partition_search import all_key_ranges, partitions_with
 from lakebed.table.files.pending_plans import PlannedGroup, slice_boundaries
 from lakebed.table.files.retention import REWRITES, kept_as_of, lost_kept_files, named_files
 from lakebed.table.files.visibility import Visibility, VisibilityRules
+from lakebed.table.listing import table_files
 from lakebed.table.read.base_file import read_footer
 from lakebed.table.view import TableView
 from lakebed.timeline.active import ActiveTimeline
@@ -56,9 +57,7 @@ from lakebed.timeline.timeline import Timeline, TimelineInstant
 LATEST = "9" * 17
 """The completion time given to an instant that the archive has dropped: later than all others."""
 
-# From this many folders on, one listing of everything is cheaper than a listing of each folder.
-_MANY_FOLDERS = 8
-# The same for a snapshot that is limited to some partitions.
+# From this many partitions on, one listing of everything is cheaper than a listing of each.
 _MANY_PARTITIONS = 256
 _MAX_LOADS = 100
 # How many limited snapshots are kept.
@@ -438,18 +437,3 @@ def _is_plain(partition: str) -> bool:
     """Return whether a path has no part that is empty, `.`, `..` or the metadata folder."""
     parts = partition.split("/") if partition else []
     return not any(part in ("", ".", "..", METADATA_FOLDER) for part in parts)
-
-
-def table_files(storage: Storage) -> Iterator[Entry]:
-    """List every object of the table outside its metadata folder, partition by partition."""
-    folders, entries = storage.list_names("")
-    if len(folders) > _MANY_FOLDERS:
-        yield from (e for e in storage.list() if METADATA_FOLDER not in e.path.split("/"))
-        return
-    yield from entries
-    for folder in folders:
-        if folder != METADATA_FOLDER:
-            # The files of a table nested below this one are not part of this table.
-            for entry in storage.list(folder):
-                if METADATA_FOLDER not in entry.path.split("/"):
-                    yield entry
