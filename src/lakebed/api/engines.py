@@ -9,8 +9,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from lakebed.engine.engine import ArrowEngine
+from lakebed.engine.engine import ArrowEngine, open_stream
+from lakebed.engine.merging.source import collect_source, merged_source, upserted_source
 from lakebed.errors import InvalidError
+from lakebed.merge.rule import Merger
 from lakebed.model.executor import Executor, NearExecutor
 from lakebed.model.options.writers import DRIVER_MAX_BYTES
 from lakebed.scan.scan import Scan
@@ -18,6 +20,8 @@ from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot
+from lakebed.write.clauses.bind import bind_merge, source_schema
+from lakebed.write.clauses.clause import MergeStatement
 from lakebed.write.pipeline import Source
 from lakebed.write.spec.write_spec import DEFAULT_MEMORY_BYTES
 
@@ -134,6 +138,23 @@ class Engines:
         if is_small and (scan.predicate is None or self.is_exact):
             return self._arrow.scanned(schema, plan)
         return self.main.scanned(schema, plan)
+
+    def merged(
+        self,
+        statement: MergeStatement,
+        source: object,
+        snapshot: Snapshot,
+        merger: Merger | None,
+    ) -> Source:
+        """Return a source of the rows that a merge writes; an update has no `source` of its own."""
+        groups = snapshot.view(merger).column_groups
+        rows = None if statement.on is None else source
+        schema = None if rows is None else source_schema(open_stream(rows).schema)
+        merge = bind_merge(statement, snapshot.config, snapshot.schema, groups, schema)
+        if merge.is_upsert:
+            return upserted_source(merge, rows)
+        held = None if rows is None else collect_source(rows)
+        return merged_source(merge, held, merger, self._arrow.read)
 
     def _max_bytes(self, config: TableConfig) -> int:
         assert self._spark is not None, "only Spark has a driver"

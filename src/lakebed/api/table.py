@@ -10,8 +10,8 @@ from lakebed.api.arguments import checked_columns, checked_keys, checked_where, 
 from lakebed.api.description import Description, describe
 from lakebed.api.handle import Moment
 from lakebed.api.layers import Layers, layers_of
+from lakebed.api.merge.tables import TableMerges
 from lakebed.api.named_rows import split_routed, split_valued, value_batches
-from lakebed.api.writing import TableWrites
 from lakebed.errors import DamageWarning, InvalidError, UnsupportedError
 from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.model.instant import resolve_as_of, resolve_since
@@ -30,7 +30,7 @@ _ON_DAMAGE = ("fail", "skip")
 _READ_MODES = ("snapshot", "read_optimized", "cdc")
 
 
-class Table(TableWrites):
+class Table(TableMerges):
     """A handle on one table; each call sees the latest commits.
 
     Get one from `create_table` or `open_table`. With a Spark session, reads return DataFrames;
