@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lakebed.expr.bound import Bound
 from lakebed.expr.scope import Expression
 from lakebed.expr.types import is_real
-from lakebed.write.clauses.bind import SOURCE, BoundMerge
+from lakebed.write.clauses.plan import SOURCE, JoinCondition
 
 Rows = npt.NDArray[np.int64]
 _NONE = -1
@@ -42,14 +42,14 @@ class _Numbered:
 class SourceRows:
     """The rows of a source, found by the values that the join condition compares."""
 
-    def __init__(self, merge: BoundMerge, rows: pa.Table) -> None:
+    def __init__(self, join: JoinCondition, rows: pa.Table) -> None:
         self.rows = rows.rename_columns([SOURCE + name for name in rows.column_names])
-        self._rest = [_expression(part) for part in merge.rest]
+        self._rest = [_expression(part) for part in join.rest]
         self._targets: list[_Numbered] = []
         self._steps: list[Rows] = []
         numbers = np.zeros(rows.num_rows, dtype=np.int64)
         whole = self.take(np.arange(rows.num_rows))
-        for pair in merge.pairs:
+        for pair in join.pairs:
             values = _normal(_expression(pair.source).values(whole))
             distinct = values.unique().drop_null()
             one = _Numbered(_expression(pair.target), distinct)

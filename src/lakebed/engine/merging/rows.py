@@ -16,8 +16,9 @@ from lakebed.format.names.record_key import join_key_texts, key_texts
 from lakebed.merge.run import COMMIT_TIME_DELETE, FLAGS
 from lakebed.table.config.partitions import partition_column
 from lakebed.table.read.conform import conform_array
-from lakebed.write.clauses.bind import TARGET, BoundClause, BoundMerge
+from lakebed.write.clauses.bind import BoundClause, BoundMerge
 from lakebed.write.clauses.clause import Act, When
+from lakebed.write.clauses.plan import TARGET, MergePlan
 from lakebed.write.clauses.refusals import exists, key_text, lowered, repeated, several_match
 from lakebed.write.spec.status import RowCounts
 
@@ -72,7 +73,7 @@ class MergedRows:
         return pa.schema([*fields, pa.field(FLAGS, pa.uint8())])
 
     def _type(self, name: str) -> pa.DataType:
-        return pa.string() if name == RECORD_KEY else self.merge.schema.field(name).type
+        return pa.string() if name == RECORD_KEY else self.merge.plan.schema.field(name).type
 
     def _of_target(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         target = rows.rename_columns([TARGET + name for name in rows.schema.names])
@@ -142,7 +143,7 @@ class MergedRows:
             raise several_match(self._key_of(row), int(counts.max()))
 
     def _key_of(self, row: pa.RecordBatch) -> str:
-        names = self.merge.identity or (RECORD_KEY,)
+        names = self.merge.plan.identity or (RECORD_KEY,)
         there = [name for name in names if TARGET + name in row.schema.names]
         return key_text({name: row.column(TARGET + name)[0].as_py() for name in there})
 
@@ -179,12 +180,12 @@ class MergedRows:
             batch = _taker(target, at)(np.arange(len(at)), names)
         else:
             batch = self.source.pairs(target, at, found, names)
-        schema = self.merge.schema
+        schema = self.merge.plan.schema
         values = {
             name: conform_array(value.values(batch), schema.field(name), name)
             for name, value in clause.values.items()
         }
-        rules = [r for r in self.merge.ordering if not clause.values.keys().isdisjoint(r)]
+        rules = [r for r in self.merge.plan.ordering if not clause.values.keys().isdisjoint(r)]
         if not rules:
             return at, values
         lower = [self._lower(rule, target, at, values) for rule in rules]
@@ -194,7 +195,7 @@ class MergedRows:
                 row = target.slice(int(at[np.flatnonzero(below)[0]]), 1)
                 raise lowered(clause.text, self._key_of(row), rules)
             return at, values
-        stays = np.logical_and.reduce(lower) & (len(rules) == len(self.merge.ordering))
+        stays = np.logical_and.reduce(lower) & (len(rules) == len(self.merge.plan.ordering))
         kept = pa.array(np.flatnonzero(~stays))
         return at[~stays], {name: column.take(kept) for name, column in values.items()}
 
@@ -244,18 +245,18 @@ class MergedRows:
             if value is None:
                 columns.append(pa.nulls(len(rows), self._type(name)))
             else:
-                given = self.merge.schema.field(name)
+                given = self.merge.plan.schema.field(name)
                 columns.append(conform_array(value.values(batch), given, name))
         return self._batch(columns, len(rows), 0)
 
     def _check_keys(self, made: Sequence[pa.RecordBatch]) -> None:
         """Raise InvalidError if two rows to insert have one key, or a row of the table has it."""
-        names = self.merge.identity
-        if not made or not self.merge.config.record_key_fields:
+        names = self.merge.plan.identity
+        if not made or not self.merge.plan.config.record_key_fields:
             return
         rows = pa.Table.from_batches([batch.select(list(names)) for batch in made])
-        check_unique(rows, self.merge)
-        if self.merge.inserts_own_keys:
+        check_unique(rows, self.merge.plan)
+        if self.merge.plan.inserts_own_keys:
             return
         for batch in rows.combine_chunks().to_batches(max_chunksize=_BATCH_ROWS):
             there = self.find(batch.filter(_complete(batch)))
@@ -267,13 +268,13 @@ class MergedRows:
         return pa.RecordBatch.from_arrays([*columns, flags], schema=self.schema())
 
 
-def check_unique(rows: pa.Table, merge: BoundMerge) -> None:
+def check_unique(rows: pa.Table, plan: MergePlan) -> None:
     """Raise InvalidError if two rows, given by their identity columns, have the same key."""
     numbers = np.zeros(rows.num_rows, dtype=np.int64)
     batch = as_batch(rows, rows.num_rows)
     if _complete(batch).false_count:
         return  # the write rejects null keys, and names the column
-    for texts in _identity_texts(batch, merge):
+    for texts in _identity_texts(batch, plan):
         coded = texts.dictionary_encode(null_encoding="encode")
         pairs = numbers * len(coded.dictionary) + coded.indices.to_numpy()
         numbers = np.unique(pairs, return_inverse=True)[1]
@@ -283,13 +284,13 @@ def check_unique(rows: pa.Table, merge: BoundMerge) -> None:
         raise repeated(key_text(rows.slice(row, 1).to_pylist()[0]), int(counts.max()))
 
 
-def _identity_texts(batch: pa.RecordBatch, merge: BoundMerge) -> list[pa.Array]:
+def _identity_texts(batch: pa.RecordBatch, plan: MergePlan) -> list[pa.Array]:
     """Return record keys and, unless keys are unique in the whole table, partition paths."""
-    config = merge.config
+    config = plan.config
     fields = config.record_key_fields
     texts = key_texts({name: batch.column(name) for name in fields}, fields)
     found = [join_key_texts(texts, config.composite_key)]
-    if set(config.partition_fields) <= set(merge.identity) and config.partition_fields:
+    if set(config.partition_fields) <= set(plan.identity) and config.partition_fields:
         found.append(partition_column(batch, config))
     return found
 

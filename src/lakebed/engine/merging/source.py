@@ -12,8 +12,9 @@ from lakebed.merge.rule import Merger
 from lakebed.scan.scan import Scan
 from lakebed.table.read.conform import conform_array
 from lakebed.table.snapshot import Snapshot
-from lakebed.write.clauses.bind import SOURCE, BoundMerge, source_schema
+from lakebed.write.clauses.bind import BoundMerge
 from lakebed.write.clauses.clause import When
+from lakebed.write.clauses.plan import SOURCE, source_schema
 from lakebed.write.clauses.targets import (
     check_columns,
     find_rows,
@@ -28,6 +29,11 @@ from lakebed.write.staging import Staged
 
 Read = Callable[[Scan], pa.RecordBatchReader]
 """Returns the rows of a scan."""
+
+
+def as_repeatable(data: object) -> object:
+    """Return rows whose columns can be asked for before they are read."""
+    return data if isinstance(data, (pa.Table, pa.RecordBatch)) else open_stream(data)
 
 
 def collect_source(data: object) -> pa.Table:
@@ -47,14 +53,15 @@ def merged_source(
     merge: BoundMerge, rows: pa.Table | None, merger: Merger | None, read: Read
 ) -> Source:
     """Return a source of the rows that a merge writes; `rows` is its own source."""
+    plan = merge.plan
     tally = Tally()
-    names = list(merge.names)
-    fields = [merge.schema.field(name) for name in names if name in merge.schema.names]
+    names = list(plan.names)
+    fields = [plan.schema.field(name) for name in names if name in plan.schema.names]
 
     def stage(spec: WriteSpec, snapshot: Snapshot) -> list[Staged]:
-        check_columns(merge, snapshot)
+        check_columns(plan, snapshot)
         tally.clear()
-        held = None if rows is None else SourceRows(merge, rows)
+        held = None if rows is None else SourceRows(plan.join, rows)
         found = MergedRows(
             merge, held, lambda keys: _present(merge, snapshot, merger, keys), names, tally
         )
@@ -66,10 +73,10 @@ def merged_source(
         stage,
         reads_table=True,
         repeatable=True,
-        where=merge.statement.where or pushed(merge),
+        where=plan.statement.where or pushed(plan),
         counted=tally.counts,
-        reads_own_keys=merge.reads_own_keys,
-        intake=Intake(flagged=merge.flags_deletes),
+        reads_own_keys=plan.reads_own_keys,
+        intake=Intake(flagged=plan.flags_deletes),
     )
 
 
@@ -78,31 +85,32 @@ def upserted_source(merge: BoundMerge, data: object) -> Source:
 
     The rows are streamed; only their keys are held, to find repeated ones.
     """
+    plan = merge.plan
     [clause] = merge.of(When.NOT_MATCHED)
     stream = open_stream(data)
     schema = source_schema(stream.schema)
-    names = list(merge.schema.names)
+    names = list(plan.schema.names)
 
     def rows() -> Iterator[pa.RecordBatch]:
         keys: list[pa.RecordBatch] = []
         for batch in open_stream(data) if isinstance(data, (pa.Table, pa.RecordBatch)) else stream:
             typed = _typed(batch, schema).rename_columns([SOURCE + name for name in schema.names])
             columns = [
-                conform_array(clause.values[name].values(typed), merge.schema.field(name), name)
+                conform_array(clause.values[name].values(typed), plan.schema.field(name), name)
                 for name in names
             ]
             made = pa.RecordBatch.from_arrays(columns, names=names)
-            keys.append(made.select(list(merge.identity)))
+            keys.append(made.select(list(plan.identity)))
             yield made
         if keys:
-            check_unique(pa.Table.from_batches(keys), merge)
+            check_unique(pa.Table.from_batches(keys), plan)
 
     def stage(spec: WriteSpec, snapshot: Snapshot) -> list[Staged]:
-        check_columns(merge, snapshot)
-        made = pa.schema([field.with_nullable(True) for field in merge.schema])
+        check_columns(plan, snapshot)
+        made = pa.schema([field.with_nullable(True) for field in plan.schema])
         return stage_stream(pa.RecordBatchReader.from_batches(made, rows()), spec)
 
-    return Source(merge.schema, stage, repeatable=isinstance(data, (pa.Table, pa.RecordBatch)))
+    return Source(plan.schema, stage, repeatable=isinstance(data, (pa.Table, pa.RecordBatch)))
 
 
 def _targets(
@@ -112,7 +120,7 @@ def _targets(
     merger: Merger | None,
     read: Read,
 ) -> Iterator[pa.RecordBatch]:
-    keys = None if rows is None else keys_to_look_up(merge, rows)
+    keys = None if rows is None else keys_to_look_up(merge.plan, rows)
     if keys is not None:
         yield from find_rows(merge, snapshot, merger, keys).to_batches()
         return
@@ -124,5 +132,5 @@ def _targets(
 def _present(
     merge: BoundMerge, snapshot: Snapshot, merger: Merger | None, keys: pa.RecordBatch
 ) -> pa.Table:
-    narrow = replace(merge, read=merge.identity)
+    narrow = replace(merge, read=merge.plan.identity)
     return find_rows(narrow, snapshot, merger, pa.Table.from_batches([keys]))

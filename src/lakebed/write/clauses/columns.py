@@ -169,11 +169,11 @@ class _Columns:
         """
         config = self._config
         for name in dict.fromkeys((*config.record_key_fields, *config.partition_fields)):
-            given = sources.get(name) or _plain_column(values.get(name), self._statement.source)
+            given = sources.get(name) or plain_column(values.get(name), self._statement.source)
             if name not in sources and name not in values:
                 continue
             same = given is not None and self._equated.get(name, "").lower() == given.lower()
-            own = _plain_column(values.get(name), self._statement.target)
+            own = plain_column(values.get(name), self._statement.target)
             if not same and (own is None or own.lower() != name.lower()):
                 what = "key" if name in config.record_key_fields else "partition"
                 raise InvalidError(
@@ -198,7 +198,7 @@ class _Columns:
                 raise SchemaError(f"{self._clause}: column {name!r} {why}; give it a value")
 
 
-def _plain_column(value: Expression | None, alias: str) -> str | None:
+def plain_column(value: Expression | None, alias: str) -> str | None:
     """Return the column of the table `alias` that an expression consists of; None for any other."""
     text = str(value).strip() if value is not None and not isinstance(value, Literal) else ""
     if text.startswith("Column<'") and text.endswith("'>"):

@@ -14,8 +14,9 @@ from lakebed.scan.lookup import look_up, plan_lookup
 from lakebed.scan.scan import Scan, plan_scan
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot
-from lakebed.write.clauses.bind import TARGET, BoundMerge
+from lakebed.write.clauses.bind import BoundMerge
 from lakebed.write.clauses.clause import When
+from lakebed.write.clauses.plan import TARGET, MergePlan
 
 # A source of at most this many rows looks its keys up; a larger one is joined with a scan.
 LOOKUP_ROWS = 65_536
@@ -23,9 +24,9 @@ LOOKUP_ROWS = 65_536
 _SAFE = frozenset(["and", "or", "not", "=", "<>", "<", "<=", ">", ">=", "<=>", "in", "is null"])
 
 
-def check_columns(merge: BoundMerge, snapshot: Snapshot) -> None:
+def check_columns(plan: MergePlan, snapshot: Snapshot) -> None:
     """Raise ConflictError if the table's columns changed since the merge was checked."""
-    if snapshot.schema != merge.schema:
+    if snapshot.schema != plan.schema:
         raise ConflictError(
             f"merge: the columns of table {snapshot.config.name!r} changed meanwhile; retry"
         )
@@ -35,18 +36,20 @@ def scan_target(
     merge: BoundMerge, snapshot: Snapshot, merger: Merger | None, *, exact: bool = True
 ) -> Scan:
     """Plan a scan of all rows of the target that the merge can affect."""
-    where = merge.statement.where
-    return plan_scan(snapshot, merge.read, where or pushed(merge), merger, exact=exact)
+    plan = merge.plan
+    return plan_scan(
+        snapshot, merge.read, plan.statement.where or pushed(plan), merger, exact=exact
+    )
 
 
-def pushed(merge: BoundMerge) -> Predicate | None:
+def pushed(plan: MergePlan) -> Predicate | None:
     """Return the part of the join condition that every matched row of the target fulfils.
 
     Only conditions that cannot fail are included: rows that match nothing are tested too.
     """
-    if merge.of(When.NOT_MATCHED_BY_SOURCE):
+    if plan.statement.of(When.NOT_MATCHED_BY_SOURCE):
         return None
-    parts = [part for part in merge.rest if _is_of_target(part)]
+    parts = [part for part in plan.join.rest if _is_of_target(part)]
     if not parts:
         return None
     bound = parts[0] if len(parts) == 1 else Apply("and", tuple(parts), pa.bool_())
@@ -54,14 +57,14 @@ def pushed(merge: BoundMerge) -> Predicate | None:
     return Predicate("the condition of the merge", column_names(made), made)
 
 
-def keys_to_look_up(merge: BoundMerge, source: pa.Table) -> pa.Table | None:
+def keys_to_look_up(plan: MergePlan, source: pa.Table) -> pa.Table | None:
     """Return the keys of the source if looking them up finds every row that can match.
 
     They are None if the merge needs other rows, does not join by key, or if there are too many.
     """
-    config, equated = merge.config, merge.equated or {}
+    config, equated = plan.config, plan.equated
     keys = config.record_key_fields
-    needs_all = merge.of(When.NOT_MATCHED_BY_SOURCE) or source.num_rows > LOOKUP_ROWS
+    needs_all = plan.statement.of(When.NOT_MATCHED_BY_SOURCE) or source.num_rows > LOOKUP_ROWS
     if needs_all or not keys or not set(keys) <= equated.keys():
         return None
     partition = config.partition_fields
@@ -69,7 +72,7 @@ def keys_to_look_up(merge: BoundMerge, source: pa.Table) -> pa.Table | None:
     columns: dict[str, pa.ChunkedArray] = {}
     fits = pa.array([True] * source.num_rows) if source.num_rows else pa.array([], pa.bool_())
     for name in names:
-        column, kind = source.column(equated[name]), merge.schema.field(name).type
+        column, kind = source.column(equated[name]), plan.schema.field(name).type
         if column.type != kind:
             if column.type not in INTEGERS or kind not in INTEGERS:
                 return None
@@ -78,7 +81,7 @@ def keys_to_look_up(merge: BoundMerge, source: pa.Table) -> pa.Table | None:
     for column in columns.values():
         fits = pc.and_(fits, column.is_valid())
     found = pa.table(dict(columns)).filter(fits)
-    wanted = pa.schema([merge.schema.field(name) for name in names])
+    wanted = pa.schema([plan.schema.field(name) for name in names])
     return (
         found.cast(pa.schema([f.with_nullable(True) for f in wanted]))
         .group_by(list(names))
