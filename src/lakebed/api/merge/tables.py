@@ -7,6 +7,7 @@ from lakebed.api.arguments import checked_metadata, checked_where
 from lakebed.api.merge.builder import MergeBuilder, checked_assignments, join_condition
 from lakebed.api.writing import TableWrites
 from lakebed.errors import InvalidError
+from lakebed.terminal.progress import showing
 from lakebed.write.clauses.clause import Act, Clause, Expression, MergeStatement, When
 from lakebed.write.clauses.columns import check_mergeable
 from lakebed.write.spec.commit_summary import Commit
@@ -90,7 +91,8 @@ class TableMerges(TableWrites):
         snapshot = self._snapshot(None)
         merged = self._engines.merged(statement, source, snapshot, self._merger)
         operation = DELETE if _only_deletes(statement) else UPSERT
-        return self._execute(operation, replace(merged, commit_metadata=extra), None)
+        with showing("update" if statement.on is None else "merge"):
+            return self._execute(operation, replace(merged, commit_metadata=extra), None)
 
 
 def _only_deletes(statement: MergeStatement) -> bool:
