@@ -15,6 +15,7 @@ from lakebed.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.requested import named_index
 from lakebed.model.options.writers import CONFLICT_RETRIES
 from lakebed.scan.scan import Scan, plan_scan
@@ -403,13 +404,13 @@ class TableWrites(TableIndexes):
     def _matching(self, where: str) -> Source:
         """Return a source of the keys that match `where` when the write starts."""
         snapshot = self._snapshot(None)
-        names = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
-        schema = key_schema(snapshot.schema, names)
+        fields = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
+        schema = key_schema(snapshot.schema, fields)
+        # A generated key is a meta column.
+        names = [*fields] if self._config.record_key_fields else [RECORD_KEY, *fields]
 
         def scan(snapshot: Snapshot) -> Scan:
-            return plan_scan(
-                snapshot, list(names), where, self._merger, exact=self._engines.is_exact
-            )
+            return plan_scan(snapshot, names, where, self._merger, exact=self._engines.is_exact)
 
         # Raises an error for an invalid predicate before the write starts.
         present = scan(snapshot)

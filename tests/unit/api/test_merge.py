@@ -237,6 +237,8 @@ def test_a_table_that_generates_its_keys_can_be_updated_and_merged():
     found = sorted(tuple(row.values()) for row in t.to_arrow().to_pylist())
     assert found == [(1, "z"), (1, "z"), (2, "m"), (3, "n")]
     assert t.merge(source, ["a"]).when_matched().delete().execute().deleted == 2
+    assert t.delete(where="b = 'z'").deleted == 2
+    assert t.count() == 0
 
 
 def test_indexes_follow_a_merge():

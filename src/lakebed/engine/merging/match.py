@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakebed.expr.bound import Bound
 from lakebed.expr.scope import Expression
-from lakebed.expr.types import is_real
+from lakebed.expr.types import INTEGERS, is_real
 from lakebed.write.clauses.plan import SOURCE, JoinCondition
 
 Rows = npt.NDArray[np.int64]
@@ -31,10 +31,16 @@ class _Numbered:
 
     expression: Expression
     values: pa.Array
+    # The values as sorted integers, which are searched faster: Arrow hashes all of them every time.
+    integers: Rows | None = None
 
     def numbers(self, batch: pa.RecordBatch) -> Rows:
         """Return the number of each row's value; -1 for null and for an unknown value."""
-        found = pc.index_in(_normal(self.expression.values(batch)), value_set=self.values)
+        values = _normal(self.expression.values(batch))
+        if self.integers is not None:
+            found = _positions(self.integers, _as_integers(pc.fill_null(values, 0)), absent=None)
+            return np.where(values.is_valid().to_numpy(zero_copy_only=False), found, _NONE)
+        found = pc.index_in(values, value_set=self.values)
         numbers: Rows = pc.fill_null(found, _NONE).to_numpy().astype(np.int64)
         return numbers
 
@@ -52,8 +58,9 @@ class SourceRows:
         for pair in join.pairs:
             values = _normal(_expression(pair.source).values(whole))
             distinct = values.unique().drop_null()
-            one = _Numbered(_expression(pair.target), distinct)
-            own = _Numbered(_expression(pair.source), distinct).numbers(whole)
+            sorted_ = np.sort(_as_integers(distinct)) if distinct.type in INTEGERS else None
+            one = _Numbered(_expression(pair.target), distinct, sorted_)
+            own = _Numbered(_expression(pair.source), distinct, sorted_).numbers(whole)
             self._targets.append(one)
             numbers = np.where(
                 (numbers == _NONE) | (own == _NONE), _NONE, numbers * len(distinct) + own
@@ -150,9 +157,18 @@ def _normal(values: pa.Array) -> pa.Array:
     return pc.add(values, pa.scalar(0.0, values.type)) if is_real(values.type) else values
 
 
-def _positions(known: Rows, wanted: Rows) -> Rows:
-    """Return the position of each wanted number in the sorted numbers `known`; -1 if it is absent."""
+def _as_integers(values: pa.Array) -> Rows:
+    numbers: Rows = values.to_numpy().astype(np.int64)
+    return numbers
+
+
+def _positions(known: Rows, wanted: Rows, absent: int | None = _NONE) -> Rows:
+    """Return the position of each wanted number in the sorted numbers `known`; -1 if it is absent.
+
+    The number `absent` is never found.
+    """
     if not len(known):
         return np.full(len(wanted), _NONE, dtype=np.int64)
     at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where((known[at] == wanted) & (wanted != _NONE), at, _NONE)
+    is_there = known[at] == wanted
+    return np.where(is_there if absent is None else is_there & (wanted != absent), at, _NONE)

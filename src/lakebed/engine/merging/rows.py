@@ -23,6 +23,8 @@ from lakebed.write.clauses.refusals import exists, key_text, lowered, repeated, 
 from lakebed.write.spec.status import RowCounts
 
 _BATCH_ROWS = 65_536
+# The target is matched in batches of as many rows as the source has, but at most this many.
+_MAX_TARGET_ROWS = 1 << 18
 
 FindKeys = Callable[[pa.RecordBatch], pa.Table]
 """Returns the rows of the table that have the keys of a batch."""
@@ -62,9 +64,9 @@ class MergedRows:
 
     def read(self, targets: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows to write; `targets` are the rows of the table that can be affected."""
-        for batch in targets:
-            if batch.num_rows:
-                yield from self._of_target(batch)
+        rows = 0 if self.source is None else self.source.count
+        for batch in _joined(targets, min(rows, _MAX_TARGET_ROWS)):
+            yield from self._of_target(batch)
         yield from self._inserted()
 
     def schema(self) -> pa.Schema:
@@ -311,6 +313,21 @@ def is_lower(new: Sequence[pa.Array], old: Sequence[pa.Array]) -> npt.NDArray[np
         lower |= equal & less
         equal &= same
     return lower
+
+
+def _joined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in batches of at least `rows`: matching a batch costs as much as the source."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+            count += batch.num_rows
+        if held and count >= rows:
+            yield pa.concat_batches(held)
+            held, count = [], 0
+    if held:
+        yield pa.concat_batches(held)
 
 
 def _taker(target: pa.RecordBatch, at: Rows) -> Callable[[Rows, Sequence[str]], pa.RecordBatch]:

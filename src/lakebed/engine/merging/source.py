@@ -18,6 +18,7 @@ from lakebed.write.clauses.plan import SOURCE, source_schema
 from lakebed.write.clauses.targets import (
     check_columns,
     find_rows,
+    is_lookup_cheaper,
     keys_to_look_up,
     pushed,
     scan_target,
@@ -121,7 +122,7 @@ def _targets(
     read: Read,
 ) -> Iterator[pa.RecordBatch]:
     keys = None if rows is None else keys_to_look_up(merge.plan, rows)
-    if keys is not None:
+    if keys is not None and is_lookup_cheaper(merge, snapshot, merger, keys):
         yield from find_rows(merge, snapshot, merger, keys).to_batches()
         return
     if rows is not None and not rows.num_rows and not merge.of(When.NOT_MATCHED_BY_SOURCE):

@@ -18,8 +18,11 @@ from lakebed.write.clauses.bind import BoundMerge
 from lakebed.write.clauses.clause import When
 from lakebed.write.clauses.plan import TARGET, MergePlan
 
-# A source of at most this many rows looks its keys up; a larger one is joined with a scan.
+# A source of at most this many rows may look its keys up; a larger one is joined with a scan.
 LOOKUP_ROWS = 65_536
+# So few keys are always looked up; more of them if a scan would read this many bytes for each key.
+_FEW_KEYS = 1_000
+_SCANNED_BYTES_PER_KEY = 1 << 10
 # Functions that no value makes fail.
 _SAFE = frozenset(["and", "or", "not", "=", "<>", "<", "<=", ">", ">=", "<=>", "in", "is null"])
 
@@ -87,6 +90,16 @@ def keys_to_look_up(plan: MergePlan, source: pa.Table) -> pa.Table | None:
         .group_by(list(names))
         .aggregate([])
     )
+
+
+def is_lookup_cheaper(
+    merge: BoundMerge, snapshot: Snapshot, merger: Merger | None, keys: pa.Table
+) -> bool:
+    """Return whether to look up `keys` rather than to scan the table."""
+    if keys.num_rows <= _FEW_KEYS:
+        return True
+    scanned: int = scan_target(merge, snapshot, merger).cost_bytes
+    return bool(scanned >= keys.num_rows * _SCANNED_BYTES_PER_KEY)
 
 
 def find_rows(

@@ -43,7 +43,8 @@ def settle_columns(
     if not config.record_key_fields:
         # Such a table generates its keys; rows that were read from the table carry their keys.
         incoming = pa.schema([field for field in incoming if field.name != RECORD_KEY])
-    _check_given(incoming)
+    if incoming.names or config.record_key_fields or operation.kind is not Kind.DELETE:
+        _check_given(incoming)
     markers = () if operation.kind is Kind.DELETE else _markers(config, incoming)
     if operation.kind is Kind.DELETE:
         fields = dict.fromkeys(delete_fields(config))
