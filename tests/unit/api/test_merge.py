@@ -212,6 +212,22 @@ def test_every_index_merges_alike(index):
     check_files(t)
 
 
+@BOTH_TYPES
+def test_with_a_global_index_an_update_may_move_a_row_to_another_partition(table_type):
+    t = table_of(index="global_simple", buckets=None, table_type=table_type)
+    source = batch(("a", 10, 6, "q"), ("b", 0, 6, "z"), ("n", 5, 6, "r"))
+    changes = t.merge(source, ["id"]).when_matched("source.v = 0").delete()
+    commit = changes.when_matched().update("all").when_not_matched().insert("all").execute()
+    assert (commit.inserted, commit.updated, commit.deleted) == (1, 1, 1)
+    assert sorted(user_rows(t)) == [("q", "a"), ("q", "c"), ("r", "n")]
+    t.merge(source, ["id"]).when_matched().update_all().when_not_matched().insert_all().execute()
+    assert sorted(user_rows(t)) == [("q", "a"), ("q", "c"), ("r", "n"), ("z", "b")]
+    with pytest.raises(InvalidError, match="has the key id='a'"):
+        other = batch(("a", 1, 7, "p"))
+        t.merge(other, ["id", "dt"]).when_not_matched().insert("all").execute()
+    check_files(t)
+
+
 def test_an_update_writes_only_the_column_groups_whose_columns_change():
     t = lakebed.create_table(
         None, "memory://merge-unit/groups", "id BIGINT, v STRING", key="id", table_version=10

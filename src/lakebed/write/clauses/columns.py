@@ -35,6 +35,13 @@ class Assigned:
         return frozenset((*self.sources, *self.values))
 
 
+def identity_of(config: TableConfig) -> tuple[str, ...]:
+    """Return the columns that identify a row; with a global index, its partition may change."""
+    is_global = config.index is not None and config.index.is_global
+    partition = () if is_global else config.partition_fields
+    return tuple(dict.fromkeys((*config.record_key_fields, *partition)))
+
+
 def check_mergeable(config: TableConfig, *, has_merger: bool, what: str) -> None:
     """Raise UnsupportedError for a table that combines the versions of a row."""
     if has_merger or config.fill is not None:
@@ -168,7 +175,8 @@ class _Columns:
         Raises InvalidError if they are assigned another value.
         """
         config = self._config
-        for name in dict.fromkeys((*config.record_key_fields, *config.partition_fields)):
+        fixed = identity_of(config)
+        for name in fixed:
             given = sources.get(name) or plain_column(values.get(name), self._statement.source)
             if name not in sources and name not in values:
                 continue
@@ -182,7 +190,6 @@ class _Columns:
                     f"{self._statement.target}.{name} = {self._statement.source}.{name}. To move a "
                     "row, delete it and insert it again"
                 )
-        fixed = {*config.record_key_fields, *config.partition_fields}
         sources = {name: column for name, column in sources.items() if name not in fixed}
         values = {name: value for name, value in values.items() if name not in fixed}
         return sources, values

@@ -18,6 +18,7 @@ from lakebed.write.clauses.clause import Act, Expression, Literal, MergeStatemen
 from lakebed.write.clauses.columns import (
     Assigned,
     assign_columns,
+    identity_of,
     ordering_columns,
     plain_column,
     written_columns,
@@ -102,10 +103,7 @@ class MergePlan:
     @property
     def identity(self) -> tuple[str, ...]:
         """Return the columns that identify a row of the table."""
-        config = self.config
-        is_global = config.index is not None and config.index.is_global
-        partition = () if is_global else config.partition_fields
-        return tuple(dict.fromkeys((*config.record_key_fields, *partition)))
+        return identity_of(self.config)
 
     @property
     def joins_by_key(self) -> bool:
@@ -123,6 +121,7 @@ class MergePlan:
         return (
             self.joins_by_key
             and not self.join.has_rest
+            and self.equated.keys() == set(self.identity)
             and all(
                 self._source_of(one, name) == self.equated[name].lower()
                 for one in self.assigned_by(When.NOT_MATCHED)
@@ -140,7 +139,6 @@ class MergePlan:
             and kinds == {(When.MATCHED, Act.UPDATE), (When.NOT_MATCHED, Act.INSERT)}
             and all(clause.condition is None and clause.takes_all for clause in clauses)
             and self.inserts_own_keys
-            and self.equated.keys() == set(self.identity)
         )
 
     def _source_of(self, one: Assigned, name: str) -> str:
@@ -240,7 +238,9 @@ def _join_condition(
     except UnsupportedError:
         return JoinCondition(has_rest=True)
     pairs, rest = _divide(bound)
-    return JoinCondition(tuple(pairs), tuple(rest), _equated(pairs), bool(rest))
+    equated = _equated(pairs)
+    has_rest = bool(rest) or len(equated) < len(pairs)
+    return JoinCondition(tuple(pairs), tuple(rest), equated, has_rest)
 
 
 def _equated_columns(
@@ -259,7 +259,8 @@ def _equated_columns(
     except LakebedError:
         return JoinCondition(has_rest=True)
     pairs, rest = _divide(found.bound)
-    return JoinCondition((), (), _equated(pairs), bool(rest))
+    equated = _equated(pairs)
+    return JoinCondition((), (), equated, bool(rest) or len(equated) < len(pairs))
 
 
 def _divide(bound: Bound) -> tuple[list[KeyPair], list[Bound]]:
