@@ -26,9 +26,11 @@ from lakebed.errors import (
 if TYPE_CHECKING:
     from lakebed.api.description import Description
     from lakebed.api.layers import FileGroupLayers, Layer, Layers
+    from lakebed.api.merge.builder import MergeBuilder
     from lakebed.api.opening import create_table, open_table
     from lakebed.api.table import Table
     from lakebed.terminal.progress import set_progress
+    from lakebed.write.clauses.clause import lit
     from lakebed.write.spec.commit_summary import Commit
 
     __version__: str
@@ -47,6 +49,7 @@ __all__ = [
     "Layer",
     "Layers",
     "LockedError",
+    "MergeBuilder",
     "NotFoundError",
     "OptionError",
     "SchemaError",
@@ -55,6 +58,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "create_table",
+    "lit",
     "local_session",
     "open_table",
     "set_progress",
@@ -66,8 +70,10 @@ _MODULES = {
     "FileGroupLayers": "lakebed.api.layers",
     "Layer": "lakebed.api.layers",
     "Layers": "lakebed.api.layers",
+    "MergeBuilder": "lakebed.api.merge.builder",
     "Table": "lakebed.api.table",
     "create_table": "lakebed.api.opening",
+    "lit": "lakebed.write.clauses.clause",
     "open_table": "lakebed.api.opening",
     "set_progress": "lakebed.terminal.progress",
 }

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from lakebed.api.arguments import checked_keys, checked_where, key_schema
+from lakebed.api.arguments import checked_keys, checked_metadata, checked_where, key_schema
 from lakebed.api.group_columns import given_group
 from lakebed.api.indexes import TableIndexes
 from lakebed.api.named_rows import named_rows
@@ -15,6 +15,7 @@ from lakebed.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.requested import named_index
 from lakebed.model.options.writers import CONFLICT_RETRIES
 from lakebed.scan.scan import Scan, plan_scan
@@ -58,6 +59,7 @@ class TableWrites(TableIndexes):
         fill_missing: bool = False,
         index: str | None = None,
         buckets: int | None = None,
+        commit_metadata: Mapping[str, str] | None = None,
     ) -> Commit:
         """Write `rows` as base files sorted by record key: the fastest way to fill a table.
 
@@ -75,6 +77,9 @@ class TableWrites(TableIndexes):
                 `"global_simple"`. Only needed for the first write to a table that another engine
                 created and whose properties name no index.
             buckets: The number of buckets for such an index that hashes keys.
+            commit_metadata: Strings to store in the commit, such as the checkpoint of a stream.
+                `history` shows them, and Hudi finds its checkpoints among them
+                (`streamer.checkpoint.key.v2`).
 
         Returns:
             A printable summary of the write; its `instant` identifies the commit, for `as_of`.
@@ -85,7 +90,11 @@ class TableWrites(TableIndexes):
             ConflictError: Another writer changed the same file groups; nothing was written.
         """
         return self._write(
-            BULK_INSERT, rows, Intake(evolve, fill_missing), self._named_index(index, buckets)
+            BULK_INSERT,
+            rows,
+            Intake(evolve, fill_missing),
+            self._named_index(index, buckets),
+            commit_metadata=commit_metadata,
         )
 
     def insert(
@@ -96,6 +105,7 @@ class TableWrites(TableIndexes):
         fill_missing: bool = False,
         index: str | None = None,
         buckets: int | None = None,
+        commit_metadata: Mapping[str, str] | None = None,
     ) -> Commit:
         """Add `rows`, merging those whose key exists in the file group to which they are written.
 
@@ -104,7 +114,11 @@ class TableWrites(TableIndexes):
         result and errors are those of `bulk_insert`.
         """
         return self._write(
-            INSERT, rows, Intake(evolve, fill_missing), self._named_index(index, buckets)
+            INSERT,
+            rows,
+            Intake(evolve, fill_missing),
+            self._named_index(index, buckets),
+            commit_metadata=commit_metadata,
         )
 
     def upsert(
@@ -115,6 +129,7 @@ class TableWrites(TableIndexes):
         fill_missing: bool = False,
         index: str | None = None,
         buckets: int | None = None,
+        commit_metadata: Mapping[str, str] | None = None,
     ) -> Commit:
         """Add `rows`, or merge them with existing rows of the same key by the table's merge mode.
 
@@ -132,10 +147,20 @@ class TableWrites(TableIndexes):
             ['B', 'a', 'c']
         """
         return self._write(
-            UPSERT, rows, Intake(evolve, fill_missing), self._named_index(index, buckets)
+            UPSERT,
+            rows,
+            Intake(evolve, fill_missing),
+            self._named_index(index, buckets),
+            commit_metadata=commit_metadata,
         )
 
-    def update_columns(self, rows: object, *, evolve: bool = False) -> Commit:
+    def update_columns(
+        self,
+        rows: object,
+        *,
+        evolve: bool = False,
+        commit_metadata: Mapping[str, str] | None = None,
+    ) -> Commit:
         """Update some columns of existing rows; all other columns keep their values.
 
         A key that is not in the table is added, with nulls in the columns that `rows` lack.
@@ -144,6 +169,7 @@ class TableWrites(TableIndexes):
             rows: The key columns, the partition and ordering columns if the table has them, and
                 the columns to set.
             evolve: Add new columns and widen types of the table to match `rows`.
+            commit_metadata: As for `upsert`.
 
         Raises:
             UnsupportedError: The table has a custom merger, which merges complete rows only.
@@ -152,9 +178,15 @@ class TableWrites(TableIndexes):
             raise UnsupportedError(
                 "update_columns cannot be combined with a custom merger, which merges whole rows; use upsert"
             )
-        return self._write(UPDATE_COLUMNS, rows, Intake(evolve))
+        return self._write(UPDATE_COLUMNS, rows, Intake(evolve), commit_metadata=commit_metadata)
 
-    def delete(self, keys: object | None = None, *, where: str | None = None) -> Commit:
+    def delete(
+        self,
+        keys: object | None = None,
+        *,
+        where: str | None = None,
+        commit_metadata: Mapping[str, str] | None = None,
+    ) -> Commit:
         """Delete rows by key, or all rows that match a predicate.
 
         Args:
@@ -162,6 +194,7 @@ class TableWrites(TableIndexes):
                 other columns are ignored. A dict without the partition columns deletes the key in
                 every partition. Keys that are not in the table are ignored.
             where: A SQL predicate, as for `read`. Pass either `keys` or `where`.
+            commit_metadata: As for `upsert`.
 
         Example:
             >>> import pyarrow as pa, lakebed
@@ -173,8 +206,10 @@ class TableWrites(TableIndexes):
         """
         if (keys is None) == (where is None):
             raise InvalidError("delete: pass either keys or where=<predicate>")
+        extra = checked_metadata(commit_metadata)
         if where is not None:
-            return self._execute(DELETE, self._matching(checked_where(where)), None)
+            source = self._matching(checked_where(where))
+            return self._execute(DELETE, replace(source, commit_metadata=extra), None)
         if isinstance(keys, Sequence):
             named = named_rows(
                 self._snapshot(None),
@@ -182,8 +217,8 @@ class TableWrites(TableIndexes):
                 self._merger,
                 lambda rows: self._engines.for_data(rows).source(rows),
             )
-            return self._execute(DELETE, named, None)
-        return self._write(DELETE, keys)
+            return self._execute(DELETE, replace(named, commit_metadata=extra), None)
+        return self._write(DELETE, keys, commit_metadata=extra)
 
     def insert_overwrite(
         self,
@@ -192,6 +227,7 @@ class TableWrites(TableIndexes):
         whole_table: bool = False,
         evolve: bool = False,
         fill_missing: bool = False,
+        commit_metadata: Mapping[str, str] | None = None,
     ) -> Commit:
         """Replace the partitions of `rows`, or the whole table, with `rows`.
 
@@ -201,9 +237,11 @@ class TableWrites(TableIndexes):
                 partition columns is always replaced as a whole.
             evolve: As for `bulk_insert`.
             fill_missing: As for `bulk_insert`.
+            commit_metadata: As for `upsert`.
         """
         operation = INSERT_OVERWRITE_TABLE if whole_table else INSERT_OVERWRITE
-        return self._write(operation, rows, Intake(evolve, fill_missing))
+        intake = Intake(evolve, fill_missing)
+        return self._write(operation, rows, intake, commit_metadata=commit_metadata)
 
     def delete_partitions(self, partitions: Sequence[str | Mapping[str, object]]) -> Commit:
         """Delete whole partitions.
@@ -335,10 +373,14 @@ class TableWrites(TableIndexes):
         rows: object,
         intake: Intake | None = None,
         named: WriterIndex | None = None,
+        *,
+        commit_metadata: Mapping[str, str] | None = None,
     ) -> Commit:
+        extra = checked_metadata(commit_metadata)
         self._check_writable()
         source = self._engines.for_data(rows).source(rows)
-        return self._execute(operation, replace(source, intake=intake or Intake()), named)
+        source = replace(source, intake=intake or Intake(), commit_metadata=extra)
+        return self._execute(operation, source, named)
 
     def _execute(self, operation: Operation, source: Source, named: WriterIndex | None) -> Commit:
         self._check_writable()
@@ -362,13 +404,13 @@ class TableWrites(TableIndexes):
     def _matching(self, where: str) -> Source:
         """Return a source of the keys that match `where` when the write starts."""
         snapshot = self._snapshot(None)
-        names = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
-        schema = key_schema(snapshot.schema, names)
+        fields = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
+        schema = key_schema(snapshot.schema, fields)
+        # A generated key is a meta column.
+        names = [*fields] if self._config.record_key_fields else [RECORD_KEY, *fields]
 
         def scan(snapshot: Snapshot) -> Scan:
-            return plan_scan(
-                snapshot, list(names), where, self._merger, exact=self._engines.is_exact
-            )
+            return plan_scan(snapshot, names, where, self._merger, exact=self._engines.is_exact)
 
         # Raises an error for an invalid predicate before the write starts.
         present = scan(snapshot)

@@ -272,7 +272,7 @@ class Scan:
 def plan_scan(
     snapshot: Snapshot,
     columns: Sequence[str],
-    where: str | None,
+    where: str | Predicate | None,
     merger: Merger | None = None,
     *,
     read_optimized: bool = False,
@@ -303,7 +303,7 @@ def plan_scan(
 def _plan_snapshot(
     snapshot: Snapshot,
     columns: Sequence[str],
-    where: str | None,
+    where: str | Predicate | None,
     merger: Merger | None,
     indexes: Indexes,
     files: FilePruner | None,
@@ -342,7 +342,7 @@ def plan_incremental(
     snapshot: Snapshot,
     commits: Sequence[RangeCommit],
     columns: Sequence[str],
-    where: str | None,
+    where: str | Predicate | None,
     merger: Merger | None = None,
 ) -> Scan:
     """Plan an incremental read of `commits`."""
@@ -375,7 +375,7 @@ def _plan_standing(
     commits: Sequence[RangeCommit],
     ignored: frozenset[str],
     columns: Sequence[str],
-    where: str | None,
+    where: str | Predicate | None,
     merger: Merger | None,
 ) -> Scan:
     """Plan a read of the rows of `commits` that are current once all of these have completed."""
@@ -397,7 +397,7 @@ def _scan(
     snapshot: Snapshot,
     slices: Sequence[FileSlice],
     columns: Sequence[str],
-    where: str | None,
+    where: str | Predicate | None,
     merger: Merger | None,
     found: Found | None = None,
     *,
@@ -427,7 +427,11 @@ def _scan(
     )
 
 
-def parse_where(where: str | None, schema: pa.Schema) -> Predicate | None:
-    """Parse a predicate on table and meta columns; raise an error if it is invalid."""
-    full = pa.schema([*META_FIELDS, *schema])
-    return None if where is None else Predicate.parse(where, full)
+def parse_where(where: str | Predicate | None, schema: pa.Schema) -> Predicate | None:
+    """Parse a predicate on table and meta columns, unless it is parsed already.
+
+    Raises an error if it is invalid.
+    """
+    if not isinstance(where, str):
+        return where
+    return Predicate.parse(where, pa.schema([*META_FIELDS, *schema]))

@@ -427,7 +427,7 @@ READS: list[tuple[dict[str, Any], type[LakebedError], str]] = [
     ({"as_of": "nonsense"}, InvalidError, "point in time 'nonsense': expected an instant"),
     ({"as_of": "2024-13-01"}, InvalidError, "no such time"),
     ({"as_of": ""}, InvalidError, "point in time ''"),
-    ({"as_of": 5}, InvalidError, "point in time 5"),
+    ({"as_of": 5}, InvalidError, "version 5 of table"),
     ({"where": "nope = 1"}, SchemaError, "no column nope; the table has"),
     ({"where": "id ="}, InvalidError, "predicate 'id ='"),
     ({"where": ""}, InvalidError, "found ''"),

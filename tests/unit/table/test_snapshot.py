@@ -7,7 +7,8 @@ import pytest
 from lakebed.errors import CorruptError, LakebedError, NotFoundError
 from lakebed.format.names.data_names import parse_data_name
 from lakebed.model.clock import ManualClock
-from lakebed.table.snapshot import load_snapshot, table_files
+from lakebed.table.listing import table_files
+from lakebed.table.snapshot import load_snapshot
 from support.faulty import FaultyStorage
 from support.tables import batch, contents, copy_of, make, reopen, user_rows
 

@@ -23,7 +23,8 @@ from lakebed.table.files.file_group import (
     latest_slice,
 )
 from lakebed.table.files.pending_plans import groups_of
-from lakebed.table.snapshot import Snapshot, table_files
+from lakebed.table.listing import table_files
+from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, PLANNED_ACTIONS, Timeline, TimelineInstant
 

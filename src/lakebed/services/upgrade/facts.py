@@ -9,8 +9,9 @@ from lakebed.services.upgrade.plan import SliceFacts
 from lakebed.storage.storage import Storage
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import FileSlice
+from lakebed.table.listing import table_files
 from lakebed.table.read.log_reader import slice_sources
-from lakebed.table.snapshot import Snapshot, table_files
+from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 
 # Reading footers is mostly waiting for storage.

@@ -9,7 +9,8 @@ from lakebed.services.savepoint.execute import savepoints
 from lakebed.table.config.table_config import DROPPED_COLUMNS
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import FileSlice, data_file
-from lakebed.table.snapshot import Snapshot, table_files
+from lakebed.table.listing import table_files
+from lakebed.table.snapshot import Snapshot
 
 
 def check_widened(snapshot: Snapshot) -> None:

@@ -32,7 +32,8 @@ from lakebed.table.files.file_group import (
 )
 from lakebed.table.files.retention import named_files
 from lakebed.table.files.visibility import Visibility, VisibilityRules
-from lakebed.table.snapshot import LATEST, Snapshot, table_files
+from lakebed.table.listing import table_files
+from lakebed.table.snapshot import LATEST, Snapshot
 from lakebed.table.view import TableView
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_archived

@@ -43,7 +43,8 @@ def settle_columns(
     if not config.record_key_fields:
         # Such a table generates its keys; rows that were read from the table carry their keys.
         incoming = pa.schema([field for field in incoming if field.name != RECORD_KEY])
-    _check_given(incoming)
+    if incoming.names or config.record_key_fields or operation.kind is not Kind.DELETE:
+        _check_given(incoming)
     markers = () if operation.kind is Kind.DELETE else _markers(config, incoming)
     if operation.kind is Kind.DELETE:
         fields = dict.fromkeys(delete_fields(config))
@@ -56,7 +57,9 @@ def settle_columns(
     rows = pa.schema([f for f in incoming if f.name not in steering or _held(known, f)])
     if groups:
         _check_columns(config, rows, _needed(config), ())
-        grouped = divide_columns(config.name, operation, known, rows, intake, groups, bool(markers))
+        grouped = divide_columns(
+            config.name, operation, known, rows, intake, groups, bool(markers) or intake.flagged
+        )
         text = arrow_to_avro(known, config.name)
         return Columns(grouped.staged, known, text, markers, grouped.touched)
     _check_columns(config, rows, _needed(config), config.ordering_fields)
