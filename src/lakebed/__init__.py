@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lakebed.api.description import Description
     from lakebed.api.layers import FileGroupLayers, Layer, Layers
     from lakebed.api.opening import create_table, open_table
+    from lakebed.api.streams import foreach_batch
     from lakebed.api.table import Table
     from lakebed.terminal.progress import set_progress
     from lakebed.write.spec.commit_summary import Commit
@@ -55,6 +56,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "create_table",
+    "foreach_batch",
     "local_session",
     "open_table",
     "set_progress",
@@ -68,6 +70,7 @@ _MODULES = {
     "Layers": "lakebed.api.layers",
     "Table": "lakebed.api.table",
     "create_table": "lakebed.api.opening",
+    "foreach_batch": "lakebed.api.streams",
     "open_table": "lakebed.api.opening",
     "set_progress": "lakebed.terminal.progress",
 }

@@ -8,6 +8,7 @@ from lakebed.api.arguments import checked_keys, checked_where, key_schema
 from lakebed.api.group_columns import given_group
 from lakebed.api.indexes import TableIndexes
 from lakebed.api.named_rows import named_rows
+from lakebed.commit.stream_batches import EmptyBatchError, StreamBatch, is_committed
 from lakebed.errors import (
     ConflictError,
     InvalidError,
@@ -358,6 +359,24 @@ class TableWrites(TableIndexes):
             else:
                 run_inline(self._target())
                 return commit
+
+    def _execute_once(
+        self, batch: StreamBatch, operation: Operation, source: Source, named: WriterIndex | None
+    ) -> Commit | None:
+        """Write a batch of a stream unless it is empty or was committed by an earlier attempt."""
+        if is_committed(self._snapshot(None), batch):
+            log.info("%s is committed already; it is not written again", batch)
+            return None
+        source = replace(source, commit_metadata={**source.commit_metadata, **batch.metadata()})
+        try:
+            return self._execute(operation, source, named)
+        except EmptyBatchError:
+            return None
+        except ConflictError:
+            # Another process may have written the same batch meanwhile.
+            if is_committed(self._snapshot(None), batch):
+                return None
+            raise
 
     def _matching(self, where: str) -> Source:
         """Return a source of the keys that match `where` when the write starts."""

@@ -48,6 +48,8 @@ class DeferredWrite:
     # Whether the rows replace an empty table: then they are not added to rows that another write
     # has committed first.
     onto_nothing: bool = False
+    # The stream that the rows are from, or "".
+    owner: str = ""
     intake: Intake = field(default_factory=Intake)
 
     def stage(self, batches: Iterable[pa.RecordBatch], task: TaskId) -> list[Segment]:
@@ -71,10 +73,14 @@ class DeferredWrite:
         return Source(self.incoming, stage, repeatable=True, intake=self.intake)
 
     def delete(self) -> None:
-        """Delete every run of the write, including runs of tasks that failed or ran twice."""
+        """Delete every run of the write, including runs of tasks that failed or ran twice.
+
+        A stream stages one batch at a time, so whatever else it has staged was left by a process
+        that died.
+        """
         folder, _, prefix = self.spec.instant.rpartition("/")
         for name in self.spec.storage.names(f"{TEMP_FOLDER}/{folder}"):
-            if name.startswith(prefix):
+            if name.startswith(prefix) or (self.owner and f"-{self.owner}-" in name):
                 self.spec.storage.delete(f"{TEMP_FOLDER}/{folder}/{name}")
 
     def _check_same(self, spec: WriteSpec) -> None:
@@ -93,8 +99,12 @@ def defer_write(
     incoming: pa.Schema,
     intake: Intake,
     named: WriterIndex | None = None,
+    owner: str = "",
 ) -> DeferredWrite:
-    """Return the write that tasks use to stage rows of `incoming`; nothing is written."""
+    """Return the write that tasks use to stage rows of `incoming`; nothing is written.
+
+    `owner` identifies a stream, which deletes what its earlier attempts staged.
+    """
     index = snapshot.config.index
     if index is None or (not index.is_settled and (named or snapshot.slices)):
         index = named or default_index(snapshot)
@@ -103,10 +113,11 @@ def defer_write(
             f"table {snapshot.config.name!r} is written with {index!r}: format lakebed cannot place "
             "rows there; call lakebed.open_table(spark, path) and its upsert or insert"
         )
-    name = f"{_FOLDER}/{target.clock.now_ms()}-{target.clock.new_uuid()}"
+    mark = f"{owner}-" if owner else ""
+    name = f"{_FOLDER}/{target.clock.now_ms()}-{mark}{target.clock.new_uuid()}"
     fence, seed = Fence(target.storage, name, ""), target.clock.new_uuid()
     spec = make_spec(snapshot, operation, index, incoming, intake, target.merger, fence, seed)
-    return DeferredWrite(spec, incoming, named, intake=intake)
+    return DeferredWrite(spec, incoming, named, owner=owner, intake=intake)
 
 
 def partitions_of(batches: Iterable[pa.RecordBatch], config: TableConfig) -> frozenset[str]:

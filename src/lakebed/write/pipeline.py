@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from lakebed.commit.conflict import Reads
+from lakebed.commit.stream_batches import EmptyBatchError, StreamBatch, check_not_committed
 from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import CorruptError
 from lakebed.format.timeline.commit_metadata import CommitMetadata
@@ -86,6 +87,7 @@ class Source:
     # Counts the rows of the table that match the keys to delete.
     found: Callable[[Snapshot], int] | None = None
     intake: Intake = field(default_factory=Intake)
+    commit_metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 def execute_write(
@@ -95,6 +97,9 @@ def execute_write(
     with begin(
         target.storage, target.clock, target.commits, replaces=operation.replaces
     ) as transaction:
+        batch = StreamBatch.of(source.commit_metadata)
+        if batch is not None:
+            check_not_committed(transaction.snapshot, batch)
         index = settle_index(transaction, named_index)
         properties = first_properties(transaction.snapshot, index, named_index)
         spec = make_spec(
@@ -121,6 +126,8 @@ def execute_write(
             segments = [] if operation.kind is Kind.DELETE else segments
             if segments:
                 spec, chosen = settled_spec(transaction, spec, segments)
+        if batch is not None and not segments and not written and not operation.replaces:
+            raise EmptyBatchError
         if any(segment.staged for segment in segments):
             segments = place_segments(segments, spec)
         touched = {segment.partition for segment in segments}
@@ -143,6 +150,7 @@ def execute_write(
         transaction.participants.append(IndexParticipant(spec, written))
         stats = (stat for status in written for stat in status.stats)
         metadata = CommitMetadata.of(operation.name, spec.view.avro_schema, stats, replaced)
+        metadata = metadata.with_extra(source.commit_metadata)
         metadata = _marked_first(metadata, transaction.snapshot)
         if spec.index.records_keys:
             transaction.participants.append(RecordIndexEntries(written))

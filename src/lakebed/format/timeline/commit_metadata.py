@@ -6,7 +6,7 @@ with the same fields (`json_record`). Attributes are Hudi's fields in snake_case
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Final, Self, cast
 
 from lakebed.format.names.instant_name import LAYOUT_1, LAYOUT_2
@@ -118,6 +118,10 @@ class CommitMetadata:
             operation_type=operation_type,
             partition_to_replace_file_ids=replaced,
         )
+
+    def with_extra(self, more: Mapping[str, str]) -> Self:
+        """Return the metadata with these entries added to the extra metadata."""
+        return replace(self, extra_metadata={**self.extra_metadata, **more}) if more else self
 
     @classmethod
     def parse(cls, data: bytes, what: str, layout: int = LAYOUT_2) -> Self:

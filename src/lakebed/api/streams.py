@@ -1,0 +1,220 @@
+"""Streams into a table: each batch is committed once, whatever fails and is tried again."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakebed.api.opening import open_as
+from lakebed.api.saving import Saving, StagedRows, begin_saving
+from lakebed.api.table import Table
+from lakebed.commit.stream_batches import StreamBatch
+from lakebed.errors import InvalidError, LakebedError, UnsupportedError
+from lakebed.merge.rule import Merger
+from lakebed.model.executor import TaskId
+from lakebed.model.options.data_source import OPERATION, STREAM_CHECKPOINT, STREAM_ID
+from lakebed.model.options.save import SaveOptions
+from lakebed.model.options.stream import StreamWriteOptions
+from lakebed.storage.open import open_storage
+from lakebed.write.spec.commit_summary import Commit
+from lakebed.write.spec.intake import Intake
+from lakebed.write.spec.operation import (
+    BULK_INSERT,
+    DELETE,
+    INSERT,
+    INSERT_OVERWRITE,
+    INSERT_OVERWRITE_TABLE,
+    UPDATE_COLUMNS,
+    UPSERT,
+    Operation,
+)
+
+_MODES: Final[Mapping[str, Operation]] = {
+    "upsert": UPSERT,
+    "insert": INSERT,
+    "bulk_insert": BULK_INSERT,
+    "update_columns": UPDATE_COLUMNS,
+    "delete": DELETE,
+    "insert_overwrite": INSERT_OVERWRITE,
+    "insert_overwrite_table": INSERT_OVERWRITE_TABLE,
+}
+# Where Spark keeps the id of the query whose batch it runs.
+_QUERY_ID: Final = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSaving:
+    """The planned write of one batch; pickled to the tasks and to the process that commits."""
+
+    saving: Saving
+    stream: str
+    writer: str
+
+    def stage(self, batches: Iterable[pa.RecordBatch], task: TaskId) -> StagedRows:
+        """Stage the rows of one task."""
+        return self.saving.stage(batches, task)
+
+    def finish_batch(self, staged: Iterable[StagedRows], number: int) -> Commit | None:
+        """Commit the staged rows; return None if there are none, or if they were committed before."""
+        return self.saving.finish(staged, StreamBatch(self.stream, number, self.writer))
+
+    def give_up(self) -> None:
+        """Delete the staged files."""
+        self.saving.give_up()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSave:
+    """A stream of rows with the columns `incoming` into the table that the options name."""
+
+    options: Mapping[str, str]
+    incoming: pa.Schema
+
+    def plan(self) -> BatchSaving:
+        """Plan the write of a batch; create the table if it does not exist."""
+        given = StreamWriteOptions.parse(self.options)
+        save, _ = SaveOptions.parse(self.options)
+        if save.operation == "delete_partition":
+            raise UnsupportedError(
+                f"option {OPERATION.name}=delete_partition: not for a stream; call "
+                "delete_partitions in a foreachBatch function"
+            )
+        stream = given.stream_id or _query_id(given.checkpoint, save.storage_options)
+        # The hash is part of the names of staged files, which a restarted query finds by it.
+        owner = hashlib.sha256(stream.encode()).hexdigest()[:16]
+        saving = begin_saving(self.options, self.incoming, overwrite=False, owner=owner)
+        return BatchSaving(saving, stream, given.writer)
+
+
+@dataclass
+class BatchFunction:
+    """The function that `foreach_batch` returns; each call writes one batch, once."""
+
+    path: str
+    mode: str
+    stream: str | None = None
+    intake: Intake = field(default_factory=Intake)
+    storage_options: Mapping[str, str] | None = None
+    merger: Merger | None = None
+    _table: "_StreamTable | None" = field(default=None, init=False, repr=False)
+
+    def __call__(self, rows: Any, batch_id: int) -> None:
+        """Write the rows of one batch."""
+        table = self._open(rows.sparkSession)
+        stream = self.stream or _running_query(rows.sparkSession)
+        table.write_batch(_MODES[self.mode], rows, self.intake, StreamBatch(stream, int(batch_id)))
+
+    def _open(self, session: Any) -> "_StreamTable":
+        if self._table is None:
+            self._table = open_as(
+                _StreamTable, session, self.path, self.storage_options, None, self.merger
+            )
+        return self._table
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state to pickle: Spark Connect calls the function in another process."""
+        return {**self.__dict__, "_table": None}
+
+
+class _StreamTable(Table):
+    """A table that receives the batches of a stream."""
+
+    def write_batch(
+        self, operation: Operation, rows: object, intake: Intake, batch: StreamBatch
+    ) -> Commit | None:
+        """Write one batch; return None if it is empty, or if it was written before."""
+        self._check_writable()
+        source = self._engines.for_data(rows).source(rows)
+        return self._execute_once(batch, operation, replace(source, intake=intake), None)
+
+
+def foreach_batch(
+    path: str,
+    mode: str = "upsert",
+    *,
+    stream: str | None = None,
+    evolve: bool = False,
+    fill_missing: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    merger: Merger | None = None,
+) -> BatchFunction:
+    """Return a function for `writeStream.foreachBatch` that writes each batch exactly once.
+
+    A commit records the query and the number of its batch. If Spark repeats a batch after a
+    failure, and the table has committed it, the call returns without writing. A batch without rows
+    makes no commit.
+
+    Args:
+        path: The table, which must exist.
+        mode: The write: `"upsert"`, `"insert"`, `"bulk_insert"`, `"update_columns"`, `"delete"`,
+            `"insert_overwrite"` or `"insert_overwrite_table"`.
+        stream: The name under which commits record the batches; by default the id of the query,
+            which is in its checkpoint. Spark Connect does not pass that id on, so it needs a name.
+            Use a new name with a new checkpoint, and another one for each query.
+        evolve: As for `Table.upsert`.
+        fill_missing: As for `Table.upsert`.
+        storage_options: As for `open_table`.
+        merger: As for `open_table`.
+
+    Raises:
+        InvalidError: The mode is unknown; or, in a batch, the table has committed a later batch of
+            this stream.
+
+    Example:
+        >>> import lakebed
+        >>> lakebed.foreach_batch("/data/ledger", mode="upsert").mode
+        'upsert'
+    """
+    if mode not in _MODES:
+        raise InvalidError(f"mode={mode!r}: expected one of {', '.join(_MODES)}")
+    if stream is not None and (type(stream) is not str or not stream.strip()):
+        raise InvalidError(f"stream={stream!r}: expected a name")
+    if (fill_missing and mode == "update_columns") or ((evolve or fill_missing) and mode == "delete"):
+        raise InvalidError(f"mode={mode!r}: its rows need not have all columns; remove fill_missing "
+                           "(and evolve for a delete)")
+    return BatchFunction(
+        str(path), mode, stream, Intake(evolve, fill_missing), storage_options, merger
+    )
+
+
+def _running_query(session: Any) -> str:
+    """Return the id of the query that calls this function."""
+    try:
+        found = session.sparkContext.getLocalProperty(_QUERY_ID)
+    except Exception:  # Spark Connect has no context, and says so with an exception of its own
+        found = None
+    if not found:
+        raise InvalidError(
+            "foreach_batch: this session does not tell the id of the query: pass a name of your "
+            "own, foreach_batch(path, stream='<name>'), and another one with each new checkpoint"
+        )
+    return str(found)
+
+
+def _query_id(checkpoint: str, storage_options: Mapping[str, str] | None) -> str:
+    """Return the id of a query, from the metadata of its checkpoint."""
+    advice = (
+        f"set option {STREAM_ID.name} to a name of the query, and to another one with each new "
+        "checkpoint"
+    )
+    if not checkpoint:
+        raise InvalidError(
+            "a stream into a lakebed table needs option checkpointLocation: after a restart, the "
+            f"query is recognized by its checkpoint. Set it with the query; or {advice}"
+        )
+    try:
+        storage = open_storage(checkpoint, storage_options)
+    except LakebedError:
+        storage = None
+    try:
+        storage = storage or open_storage(checkpoint)
+        found = json.loads(storage.read("metadata").splitlines()[0])["id"]
+    except (LakebedError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise InvalidError(
+            f"option {STREAM_CHECKPOINT.name}={checkpoint}: cannot read the id of the query from "
+            f"{checkpoint}/metadata ({error}); use an absolute path, or {advice}"
+        ) from error
+    return str(found)
