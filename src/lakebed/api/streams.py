@@ -172,9 +172,13 @@ def foreach_batch(
         raise InvalidError(f"mode={mode!r}: expected one of {', '.join(_MODES)}")
     if stream is not None and (type(stream) is not str or not stream.strip()):
         raise InvalidError(f"stream={stream!r}: expected a name")
-    if (fill_missing and mode == "update_columns") or ((evolve or fill_missing) and mode == "delete"):
-        raise InvalidError(f"mode={mode!r}: its rows need not have all columns; remove fill_missing "
-                           "(and evolve for a delete)")
+    if (fill_missing and mode == "update_columns") or (
+        (evolve or fill_missing) and mode == "delete"
+    ):
+        raise InvalidError(
+            f"mode={mode!r}: its rows need not have all columns; remove fill_missing "
+            "(and evolve for a delete)"
+        )
     return BatchFunction(
         str(path), mode, stream, Intake(evolve, fill_missing), storage_options, merger
     )
@@ -184,7 +188,7 @@ def _running_query(session: Any) -> str:
     """Return the id of the query that calls this function."""
     try:
         found = session.sparkContext.getLocalProperty(_QUERY_ID)
-    except Exception:  # Spark Connect has no context, and says so with an exception of its own
+    except AttributeError:  # Spark Connect has no context
         found = None
     if not found:
         raise InvalidError(

@@ -80,19 +80,19 @@ def is_committed(snapshot: Snapshot, batch: StreamBatch) -> bool:
     )
 
 
-def check_not_committed(snapshot: Snapshot, batch: StreamBatch) -> None:
-    """Raise ConflictError if another process has committed the batch."""
-    if is_committed(snapshot, batch):
+def check_not_committed(snapshot: Snapshot, batch: StreamBatch | None) -> None:
+    """Raise ConflictError if another process has committed the batch; None is no batch."""
+    if batch is not None and is_committed(snapshot, batch):
         raise _repeated(snapshot, batch)
 
 
 def check_none_of(
-    snapshot: Snapshot, commits: Iterable[TimelineInstant], batch: StreamBatch
+    snapshot: Snapshot, commits: Iterable[TimelineInstant], batch: StreamBatch | None
 ) -> None:
     """Raise ConflictError if one of `commits` is of the same stream and batch, or a later one."""
-    for commit in commits:
+    for commit in commits if batch is not None else ():
         found = StreamBatch.of(snapshot.commits.read(commit).extra_metadata)
-        if found and found.stream == batch.stream and found.number >= batch.number:
+        if found and batch and found.stream == batch.stream and found.number >= batch.number:
             raise _repeated(snapshot, batch)
 
 

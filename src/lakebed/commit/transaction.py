@@ -71,11 +71,9 @@ class Transaction(Attempt):
                 f"{self.storage.url}: another writer rolled back our instant "
                 f"{self.instant.requested}; retry the write"
             )
-        batch = StreamBatch.of(metadata.extra_metadata)
-        if batch is not None and self.hold is None:
-            known = self.snapshot.timeline
-            newer = [i for i in timeline.commits if known.completed(i.requested) is None]
-            check_none_of(hold.snapshot, newer, batch)
+        known = self.snapshot.timeline
+        newer = [i for i in timeline.commits if known.completed(i.requested) is None]
+        check_none_of(hold.snapshot, newer, StreamBatch.of(metadata.extra_metadata))
         reason = (
             self._undone(timeline)
             or (self._unlocked(timeline) if self.hold is not None else None)

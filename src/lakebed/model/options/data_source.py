@@ -24,8 +24,12 @@ from lakebed.model.options.option import (
 READ: Final = Subject('A read: `spark.read.format("lakebed")`', Scope.READ)
 WRITE: Final = Subject('A write: `df.write.format("lakebed")`', Scope.WRITE)
 EITHER: Final = Subject("Both reads and writes", Scope.READ | Scope.WRITE)
-STREAM_READ: Final = Subject('A stream from a table: `spark.readStream.format("lakebed")`', Scope.READ)
-STREAM_WRITE: Final = Subject('A stream into a table: `df.writeStream.format("lakebed")`', Scope.WRITE)
+STREAM_READ: Final = Subject(
+    'A stream from a table: `spark.readStream.format("lakebed")`', Scope.READ
+)
+STREAM_WRITE: Final = Subject(
+    'A stream into a table: `df.writeStream.format("lakebed")`', Scope.WRITE
+)
 
 _WRITE: Final = "hoodie.datasource.write."
 _READ: Final = "hoodie.datasource.read."

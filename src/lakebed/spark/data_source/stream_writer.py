@@ -109,6 +109,5 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return {"_stream": None, "_save": self._save}
 
 
-
 def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[StagedBatch]:
     return [message for message in messages if isinstance(message, StagedBatch)]
