@@ -136,7 +136,7 @@ class Saving:
             return table.delete_there(named) if named else None
         segments = [segment for part in parts for segment in part.segments]
         commit = table.write(self.operation, self.deferred, segments, batch)
-        self.give_up()
+        self.deferred.delete_all()
         return commit
 
     def give_up(self) -> None:

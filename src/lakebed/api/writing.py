@@ -12,6 +12,7 @@ from lakebed.commit.stream_batches import EmptyBatchError, StreamBatch, is_commi
 from lakebed.errors import (
     ConflictError,
     InvalidError,
+    LakebedError,
     LockedError,
     NotFoundError,
     UnsupportedError,
@@ -365,18 +366,25 @@ class TableWrites(TableIndexes):
     ) -> Commit | None:
         """Write a batch of a stream unless it is empty or was committed by an earlier attempt."""
         if is_committed(self._snapshot(None), batch):
-            log.info("%s is committed already; it is not written again", batch)
+            log.warning("%s is committed already; it is not written again", batch)
             return None
         source = replace(source, commit_metadata={**source.commit_metadata, **batch.metadata()})
         try:
             return self._execute(operation, source, named)
         except EmptyBatchError:
             return None
-        except ConflictError:
-            # Another process may have written the same batch meanwhile.
-            if is_committed(self._snapshot(None), batch):
+        except LakebedError:
+            # Another process may have written the batch meanwhile, or an answer was lost.
+            if self._has(batch):
                 return None
             raise
+
+    def _has(self, batch: StreamBatch) -> bool:
+        """Return whether a batch is known to be committed."""
+        try:
+            return is_committed(self._snapshot(None), batch)
+        except LakebedError:
+            return False
 
     def _matching(self, where: str) -> Source:
         """Return a source of the keys that match `where` when the write starts."""

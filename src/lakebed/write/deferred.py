@@ -73,15 +73,24 @@ class DeferredWrite:
         return Source(self.incoming, stage, repeatable=True, intake=self.intake)
 
     def delete(self) -> None:
-        """Delete every run of the write, including runs of tasks that failed or ran twice.
+        """Delete every run of the write, including runs of tasks that failed or ran twice."""
+        self._delete(self.spec.instant.rpartition("/")[2])
 
-        A stream stages one batch at a time, so whatever else it has staged was left by a process
-        that died.
+    def delete_all(self) -> None:
+        """Delete every run of the write and, if it is a batch of a stream, of all its attempts.
+
+        A stream stages one batch at a time, so once a batch is committed, whatever else it has
+        staged was left by a process that died.
         """
-        folder, _, prefix = self.spec.instant.rpartition("/")
-        for name in self.spec.storage.names(f"{TEMP_FOLDER}/{folder}"):
-            if name.startswith(prefix) or (self.owner and f"-{self.owner}-" in name):
-                self.spec.storage.delete(f"{TEMP_FOLDER}/{folder}/{name}")
+        self.delete()
+        if self.owner:
+            self._delete(f"-{self.owner}-")
+
+    def _delete(self, part: str) -> None:
+        folder = f"{TEMP_FOLDER}/{_FOLDER}"
+        for name in self.spec.storage.names(folder):
+            if part in name:
+                self.spec.storage.delete(f"{folder}/{name}")
 
     def _check_same(self, spec: WriteSpec) -> None:
         """Raise an error if the table has changed since the rows were staged."""
