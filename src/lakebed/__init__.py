@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakebed.api.description import Description
     from lakebed.api.layers import FileGroupLayers, Layer, Layers
     from lakebed.api.opening import create_table, open_table
-    from lakebed.api.streams import foreach_batch
+    from lakebed.api.streams.function import foreach_batch
     from lakebed.api.table import Table
     from lakebed.terminal.progress import set_progress
     from lakebed.write.spec.commit_summary import Commit
@@ -70,7 +70,7 @@ _MODULES = {
     "Layers": "lakebed.api.layers",
     "Table": "lakebed.api.table",
     "create_table": "lakebed.api.opening",
-    "foreach_batch": "lakebed.api.streams",
+    "foreach_batch": "lakebed.api.streams.function",
     "open_table": "lakebed.api.opening",
     "set_progress": "lakebed.terminal.progress",
 }

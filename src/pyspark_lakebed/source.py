@@ -60,7 +60,7 @@ class DefaultSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """Return the writer for the micro-batches of a stream of rows of `schema`."""
-        from lakebed.api.streams import StreamSave  # noqa: PLC0415 - see above
+        from lakebed.api.streams.saving import StreamSave  # noqa: PLC0415 - see above
         from lakebed.spark.data_source.stream_writer import (  # noqa: PLC0415 - see above
             make_stream_writer,
         )

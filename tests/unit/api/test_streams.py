@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakebed
-from lakebed.api.streams import BatchSaving, StreamSave
+from lakebed.api.streams.saving import BatchSaving, StreamSave
 from lakebed.commit.stream_batches import HUDI_KEY, STREAM_KEY, StreamBatch, last_batch
 from lakebed.errors import InvalidError, OptionError, UnsupportedError
 from lakebed.model.executor import TaskId

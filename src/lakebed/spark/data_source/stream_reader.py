@@ -62,8 +62,16 @@ Plan = TypeVar("Plan")
 _INITIAL, _BEGIN = "initial", "begin"
 
 
-def make_stream_reader(given: Mapping[str, str], schema: StructType) -> "StreamReader":
+def make_stream_reader(given: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
     """Return the reader of a stream with the columns of `schema`."""
+    try:
+        return _make_reader(given, schema)
+    except LakebedError as error:
+        # Spark 4.2 shows an error of its own instead of one that is raised here.
+        return FailedReader(error)
+
+
+def _make_reader(given: Mapping[str, str], schema: StructType) -> "StreamReader":
     options, lines = StreamReadOptions.parse(given)
     for line in lines:
         log.info(line)
@@ -73,6 +81,37 @@ def make_stream_reader(given: Mapping[str, str], schema: StructType) -> "StreamR
             "newer: older releases do not tell a Python source where a micro-batch starts"
         )
     return StreamReader(options, schema)
+
+
+class FailedReader(DataSourceStreamReader):
+    """Raises the error with which a stream cannot start, as soon as Spark asks for an offset."""
+
+    def __init__(self, error: LakebedError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name, like the others below
+        """Raise the error."""
+        with plainly():
+            raise self._error
+
+    def latestOffset(self, start: Offset | None = None, limit: object = None) -> Offset:  # noqa: N802
+        """Raise the error."""
+        del start, limit
+        return self.initialOffset()
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """Raise the error."""
+        return self.initialOffset()
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Raise the error."""
+        del start, end
+        raise AssertionError(self.initialOffset())
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Raise the error."""
+        del partition
+        raise AssertionError(self.initialOffset())
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -102,7 +141,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             parse_where(options.where, snapshot.schema)
         self._known = snapshot.schema.names
 
-    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name, like the others below
+    def initialOffset(self) -> Offset:  # noqa: N802
         """Return where a new query starts."""
         with plainly():
             snapshot, start = self._snapshot(), self._options.start

@@ -34,7 +34,7 @@ class BatchSave(Protocol):
 
 
 class StreamSave(Protocol):
-    """A stream into a table, implemented by `lakebed.api.streams`, which is above this layer."""
+    """A stream into a table, implemented by `lakebed.api.streams.saving`, which is above this layer."""
 
     def plan(self) -> BatchSave:
         """Plan the write of a batch; create the table if it does not exist."""
