@@ -345,6 +345,20 @@ def test_foreach_batch_writes_a_repeated_batch_once(spark, path, tmp_path):
     assert run() == 5
 
 
+def test_a_batch_is_not_skipped_because_an_earlier_write_took_its_number(spark, path):
+    table_at(path)
+    rows = spark.createDataFrame(of(1, 1, 2))
+    upsert = lakebed.foreach_batch(path, stream="rows")
+    delete = lakebed.foreach_batch(path, mode="delete", stream="deletes")
+    upsert(rows, 0)
+    delete(rows.where("id = 1").select("id"), 0)
+    assert rows_of(path) == [(2, "v1", 1)]
+    with pytest.raises(lakebed.InvalidError, match="a second write of batch 0 of stream 'rows'"):
+        lakebed.foreach_batch(path, stream="rows")(rows, 0)
+    with pytest.raises(lakebed.InvalidError, match="pass a name"):
+        lakebed.foreach_batch(path)(rows, 1)
+
+
 def test_a_failed_batch_leaves_nothing_and_is_written_after_a_restart(spark, path, tmp_path):
     folder = tmp_path / "in"
     add_file(spark, folder, 0, 1, 2)

@@ -17,8 +17,9 @@ from lakebed.errors import InvalidError, OptionError, UnsupportedError
 from lakebed.model.executor import TaskId
 from lakebed.model.options.stream import Limits, StreamReadOptions
 from lakebed.table.changes.commit_range import RangeCommit
-from lakebed.table.changes.position import CommitFeed, Position, advance
+from lakebed.table.changes.position import CommitFeed, Position, advance, check_stream
 from lakebed.table.config.properties_file import load_config
+from lakebed.table.config.table_config import TableConfig
 from lakebed.table.snapshot import Snapshot, load_snapshot
 
 OPTIONS = {
@@ -288,3 +289,19 @@ def test_the_options_of_a_stream_are_checked():
     )
     assert options.starts_latest
     assert options.limits.size_bytes == 5 << 20
+
+
+def test_a_stream_of_a_table_without_completion_times_is_refused(path):
+    write(path, "q", 0, 1, **{"hoodie.datasource.write.table.type": "COPY_ON_WRITE"})
+    snapshot = snapshot_of(path)
+    check_stream(snapshot.config)
+    old = TableConfig.parse(
+        {
+            **snapshot.config.properties,
+            "hoodie.table.version": "6",
+            "hoodie.timeline.layout.version": "1",
+        },
+        "a table of Hudi 0.15",
+    )
+    with pytest.raises(UnsupportedError, match="does not say when commits completed"):
+        check_stream(old)

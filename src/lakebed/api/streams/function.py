@@ -31,8 +31,12 @@ _MODES: Final[Mapping[str, Operation]] = {
     "insert_overwrite": INSERT_OVERWRITE,
     "insert_overwrite_table": INSERT_OVERWRITE_TABLE,
 }
-# Where Spark keeps the id of the query whose batch it runs.
+# Where Spark keeps the id of the query whose batch it runs, and of the run since its last start.
 _QUERY_ID: Final = "sql.streaming.queryId"
+_RUN_ID: Final = "spark.jobGroup.id"
+
+# The last batch that this process wrote, with its run, by table and stream.
+_written: dict[tuple[str, str], tuple[int, str]] = {}
 
 
 @dataclass
@@ -49,9 +53,29 @@ class BatchFunction:
 
     def __call__(self, rows: Any, batch_id: int) -> None:
         """Write the rows of one batch."""
-        table = self._open(rows.sparkSession)
-        stream = self.stream or _running_query(rows.sparkSession)
-        table.write_batch(_MODES[self.mode], rows, self.intake, StreamBatch(stream, int(batch_id)))
+        table, number = self._open(rows.sparkSession), int(batch_id)
+        stream, run = self._identity(rows.sparkSession)
+        place = table.path, stream
+        if _written.get(place) == (number, run):
+            raise InvalidError(
+                f"{table.path}: a second write of batch {number} of stream {stream!r}: the table would "
+                "take it for a repetition and skip it. Give each write of a batch a name of its own, "
+                "foreach_batch(path, stream='<name>')"
+            )
+        table.write_batch(_MODES[self.mode], rows, self.intake, StreamBatch(stream, number))
+        _written[place] = number, run
+
+    def _identity(self, session: Any) -> tuple[str, str]:
+        """Return the stream under which a batch is recorded, and the run of the query."""
+        query, run = _local_property(session, _QUERY_ID), _local_property(session, _RUN_ID)
+        found = "/".join(part for part in (query, self.stream) if part)
+        if not found:
+            raise InvalidError(
+                "foreach_batch: this session does not tell the id of the query (Spark Connect does "
+                "not): pass a name, foreach_batch(path, stream='<name>'), and another one with each "
+                "new checkpoint"
+            )
+        return found, run
 
     def _open(self, session: Any) -> "_StreamTable":
         if self._table is None:
@@ -97,17 +121,18 @@ def foreach_batch(
         path: The table, which must exist.
         mode: The write: `"upsert"`, `"insert"`, `"bulk_insert"`, `"update_columns"`, `"delete"`,
             `"insert_overwrite"` or `"insert_overwrite_table"`.
-        stream: The name under which commits record the batches; by default the id of the query,
-            which is in its checkpoint. Spark Connect does not pass that id on, so it needs a name.
-            Use a new name with a new checkpoint, and another one for each query.
+        stream: A name for this write, if a batch is written to the table several times, such as
+            rows to upsert and keys to delete. Commits record the batch under the id of the query,
+            which is in its checkpoint, and this name. Spark Connect does not pass that id on, so
+            the name identifies the query there: use a new name with a new checkpoint.
         evolve: As for `Table.upsert`.
         fill_missing: As for `Table.upsert`.
         storage_options: As for `open_table`.
         merger: As for `open_table`.
 
     Raises:
-        InvalidError: The mode is unknown; or, in a batch, the table has committed a later batch of
-            this stream.
+        InvalidError: The mode is unknown. Or, in a batch: the table has committed a later batch of
+            this stream, or the batch was written twice under one name.
 
     Example:
         >>> import lakebed
@@ -130,15 +155,9 @@ def foreach_batch(
     )
 
 
-def _running_query(session: Any) -> str:
-    """Return the id of the query that calls this function."""
+def _local_property(session: Any, name: str) -> str:
+    """Return a property of the thread that runs a batch; "" if there is none, as on Spark Connect."""
     try:
-        found = session.sparkContext.getLocalProperty(_QUERY_ID)
-    except AttributeError:  # Spark Connect has no context
-        found = None
-    if not found:
-        raise InvalidError(
-            "foreach_batch: this session does not tell the id of the query: pass a name of your "
-            "own, foreach_batch(path, stream='<name>'), and another one with each new checkpoint"
-        )
-    return str(found)
+        return str(session.sparkContext.getLocalProperty(name) or "")
+    except AttributeError:
+        return ""

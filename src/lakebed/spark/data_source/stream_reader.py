@@ -29,8 +29,8 @@ from lakebed.spark.data_source.columns import check_columns, exactly, full_schem
 from lakebed.spark.data_source.reader import CORES
 from lakebed.spark.errors import plainly
 from lakebed.table.changes.commit_files import LostFilesError
-from lakebed.table.changes.commit_range import RangeCommit, check_range
-from lakebed.table.changes.position import CommitFeed, Position, advance
+from lakebed.table.changes.commit_range import RangeCommit
+from lakebed.table.changes.position import CommitFeed, Position, advance, check_stream
 from lakebed.table.changes.scan import ChangeScan, plan_changes
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.files.commit_cache import CommitCache
@@ -130,7 +130,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Position | None = None
         self._last: Position | None = None
         snapshot = self._snapshot()
-        check_range(snapshot.config, None, None)
+        check_stream(snapshot.config)
         self._changes = ChangeColumns(schema, snapshot.schema) if options.cdc else None
         if options.cdc and self._place.folder:
             raise UnsupportedError(

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from lakebed.errors import InvalidError
+from lakebed.errors import InvalidError, UnsupportedError
+from lakebed.format.names.instant_name import LAYOUT_1
 from lakebed.model.instant import Instant
 from lakebed.model.options.stream import Limits
 from lakebed.table.changes.commit_range import (
@@ -19,6 +20,7 @@ from lakebed.table.changes.commit_range import (
     check_range,
     range_commit,
 )
+from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.retention import rewrites
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived, read_version
@@ -61,6 +63,17 @@ class Position:
         )
 
 
+def check_stream(config: TableConfig) -> None:
+    """Raise UnsupportedError if the commits of a table cannot be read in order of completion."""
+    check_range(config, None, None)
+    if config.timeline_layout == LAYOUT_1:
+        raise UnsupportedError(
+            f"table {config.name!r} has version {config.version}: its timeline does not say when "
+            "commits completed, so a stream could miss one that took long; upgrade the table with "
+            "Hudi, or read ranges of time"
+        )
+
+
 @dataclass
 class CommitFeed:
     """The commits of a table after a position; keeps what it knows of the archive between calls."""
@@ -72,7 +85,6 @@ class CommitFeed:
         self, snapshot: Snapshot, start: Position, end: Position | None = None
     ) -> list[RangeCommit]:
         """Return the commits after `start` and up to `end`, in order of completion."""
-        check_range(snapshot.config, None, None)
 
         def is_due(completion: Instant, requested: Instant) -> bool:
             passed = end is not None and end.precedes(completion, requested)
