@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lakebed
+from lakebed.api.opening import open_as
+from lakebed.api.streams.function import _StreamTable
 from lakebed.api.streams.saving import BatchSaving, StreamSave
 from lakebed.commit.stream_batches import HUDI_KEY, STREAM_KEY, StreamBatch, last_batch
 from lakebed.errors import InvalidError, OptionError, UnsupportedError
@@ -21,6 +23,8 @@ from lakebed.table.changes.position import CommitFeed, Position, advance, check_
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.snapshot import Snapshot, load_snapshot
+from lakebed.write.spec.intake import Intake
+from lakebed.write.spec.operation import INSERT
 
 OPTIONS = {
     "hoodie.table.name": "t",
@@ -152,27 +156,38 @@ def test_rows_that_a_dead_process_staged_are_deleted_with_the_next_batch(path):
     assert ids(path) == [1, 3, 4]
 
 
-def test_two_processes_with_the_same_batch_commit_it_once(path):
-    concurrency = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}
-    write(path, "q", 0, 1, **concurrency)
-    zombie, current = plan(path, "q"), plan(path, "q")
-    staged = [
-        saving.stage(rows_of(2).to_batches(), TaskId(0, 1, 5)) for saving in (zombie, current)
-    ]
-    # The zombie has seen that the batch is not committed, and is overtaken before it commits.
-    table = zombie.saving.open()
-    source = zombie.saving.deferred.source(staged[0].segments)
-    batch = StreamBatch("q", 1)
+@pytest.mark.parametrize("mode", ["OPTIMISTIC", "NON_BLOCKING"])
+def test_two_processes_with_the_same_batch_commit_it_once(path, mode):
+    options = {
+        "hoodie.write.concurrency.mode": f"{mode}_CONCURRENCY_CONTROL",
+        "hoodie.index.type": "BUCKET",
+        "hoodie.bucket.index.num.buckets": "1",
+    }
+    write(path, "q", 0, 1, **options)
+    batch, zombie = StreamBatch("q", 1), open_as(_StreamTable, None, path)
+    source = zombie._engines.for_data(rows_of(2)).source(rows_of(2))
 
     def overtaken(spec: Any, snapshot: Any) -> Any:
-        current.finish_batch([staged[1]], 1)  # deletes what the zombie has staged, too
+        """Stage the rows after another process has written the same batch, with other rows."""
+        current = open_as(_StreamTable, None, path)
+        assert current.write_batch(INSERT, rows_of(3), Intake(), batch) is not None
         return source.stage(spec, snapshot)
 
     late = replace(source, stage=overtaken)
-    assert table._execute_once(batch, zombie.saving.operation, late, None) is None
-    assert lakebed.open_table(None, path).to_arrow().num_rows == 2
+    assert zombie._execute_once(batch, INSERT, late, None) is None
+    assert ids(path) == [1, 3]
     history = lakebed.open_table(None, path).history().to_pylist()
     assert len([row for row in history if row["state"] == "completed"]) == 2
+
+
+def test_a_zombie_whose_rows_are_gone_does_not_fail_if_its_batch_is_there(path):
+    write(path, "q", 0, 1)
+    zombie, current = plan(path, "q"), plan(path, "q")
+    staged = [one.stage(rows_of(2).to_batches(), TaskId(0, 1, 5)) for one in (zombie, current)]
+    assert current.finish_batch([staged[1]], 1) is not None
+    assert staged_files(path) == []
+    assert zombie.finish_batch([staged[0]], 1) is None
+    assert ids(path) == [1, 2]
 
 
 def test_a_commit_whose_answer_was_lost_is_not_repeated(path):
