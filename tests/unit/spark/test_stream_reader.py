@@ -4,6 +4,8 @@ import json
 import logging
 import pathlib
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import pyarrow as pa
@@ -168,3 +170,35 @@ def test_an_offset_of_another_source_is_refused(path, table):
     put(table, 0)
     with pytest.raises(InvalidError, match="the checkpoint belongs to another source"):
         reader_of(path).latestOffset({"index": 3}, SOME)
+
+
+OLD_SPARK = """
+import sys
+import pyspark.sql.datasource
+sys.modules["pyspark.sql.streaming.datasource"] = None  # PySpark 4.1 does not have it
+from pyspark.sql.types import LongType, StructField, StructType
+from pyspark_lakebed.source import DefaultSource
+path, columns = sys.argv[1], StructType([StructField("id", LongType())])
+reader = DefaultSource({"path": path}).streamReader(columns)
+start, end = reader.initialOffset(), reader.latestOffset()
+again = DefaultSource({"path": path}).streamReader(columns)
+assert again.latestOffset()["completion"] == end["completion"]
+parts = reader.partitions(start, end)
+print(sorted(k for p in parts for b in reader.read(p) for k in b.column("id").to_pylist()))
+try:
+    DefaultSource({"path": path, "maxRowsPerTrigger": "5"}).streamReader(columns).initialOffset()
+except Exception as error:
+    print(error)
+"""
+
+
+def test_a_spark_without_limits_streams_all_and_refuses_limits(path, table):
+    put(table, 1, 2)
+    put(table, 3)
+    done = subprocess.run(
+        [sys.executable, "-c", OLD_SPARK, path], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows, error = done.stdout.splitlines()
+    assert rows == "[1, 2, 3]"
+    assert "maxBytesPerTrigger need PySpark 4.2 or newer" in error

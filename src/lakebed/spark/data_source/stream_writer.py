@@ -54,8 +54,8 @@ def make_stream_writer(stream: StreamSave, *, overwrite: bool) -> "StreamWriter"
     """Return the writer of one micro-batch."""
     if overwrite:
         raise UnsupportedError(
-            'format lakebed cannot write a stream in outputMode("complete"): use "append" or '
-            '"update", or lakebed.foreach_batch(path, mode="insert_overwrite")'
+            'format lakebed cannot write a stream in outputMode("complete"): use "append", or '
+            'lakebed.foreach_batch(path, mode="insert_overwrite_table")'
         )
     return StreamWriter(stream)
 
