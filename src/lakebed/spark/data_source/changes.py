@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lakebed.errors import SchemaError, UnsupportedError
@@ -18,6 +17,7 @@ from lakebed.model.options.read import ReadOptions
 from lakebed.spark.data_source.columns import check_columns, real_names
 from lakebed.spark.data_source.moment import commits_of, snapshot_of
 from lakebed.spark.errors import plainly
+from lakebed.spark.schema import spark_layout
 from lakebed.table.changes.json_text import changes_to_json
 from lakebed.table.changes.scan import plan_changes
 from lakebed.table.read.conform import conform_array
@@ -32,7 +32,7 @@ class ChangeColumns:
     """The columns of the change rows that a schema asks for."""
 
     def __init__(self, schema: StructType, table: pa.Schema) -> None:
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = spark_layout(schema)
         for field in schema.fields:
             row = field.name in (BEFORE, AFTER) and isinstance(field.dataType, StructType)
             texts = field.name in CHANGES_SCHEMA.fieldNames() and field.dataType == StringType()

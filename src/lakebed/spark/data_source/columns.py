@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakebed.errors import InvalidError, SchemaError
 from lakebed.format.names.meta_columns import META_FIELDS
-from lakebed.spark.schema import arrow_to_spark
+from lakebed.spark.schema import arrow_to_spark, spark_layout
 from lakebed.table.read.conform import conform_array
 from lakebed.table.snapshot import Snapshot
 
@@ -36,7 +35,7 @@ def check_columns(asked: pa.Schema, full: pa.Schema) -> None:
         raise InvalidError("schema: expected at least one column")
     for field in asked:
         held = _found(full, field.name)
-        known = to_arrow_schema(arrow_to_spark(pa.schema([held])), timezone="UTC").field(0)
+        known = spark_layout(arrow_to_spark(pa.schema([held]))).field(0)
         if field.type != known.type:
             raise SchemaError(
                 f"column {field.name!r}: the table has {known.type}, and the schema asks for "

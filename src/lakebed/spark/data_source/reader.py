@@ -7,7 +7,6 @@ from types import FrameType
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakebed.model.options.read import ReadOptions
@@ -18,7 +17,7 @@ from lakebed.spark.data_source.columns import check_columns, exactly, full_schem
 from lakebed.spark.data_source.filters import to_predicate
 from lakebed.spark.data_source.moment import commits_of, parsed, snapshot_of, wants_changes
 from lakebed.spark.errors import plainly
-from lakebed.spark.schema import arrow_to_spark
+from lakebed.spark.schema import arrow_to_spark, spark_layout
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.snapshot import Snapshot
 
@@ -53,7 +52,7 @@ class Reader(DataSourceReader):
     """Reads the table as it is when Spark first plans a query of the DataFrame."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = spark_layout(schema)
         snapshot, self._place = snapshot_of(options)
         self._full = full_schema(snapshot)
         check_columns(self._schema, self._full)

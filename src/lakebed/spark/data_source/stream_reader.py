@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakebed.errors import InvalidError, LakebedError, SchemaError, UnsupportedError
@@ -28,6 +27,7 @@ from lakebed.spark.data_source.changes import ChangeColumns
 from lakebed.spark.data_source.columns import check_columns, exactly, full_schema, real_names
 from lakebed.spark.data_source.reader import CORES
 from lakebed.spark.errors import plainly
+from lakebed.spark.schema import spark_layout
 from lakebed.table.changes.commit_files import LostFilesError
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.changes.position import CommitFeed, Position, advance, check_stream
@@ -119,7 +119,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: StreamReadOptions, schema: StructType) -> None:
         self._options = options
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = spark_layout(schema)
         self._place = find_table(options.path, options.storage_options)
         config = self._place.config
         self._commits = CommitCache(
