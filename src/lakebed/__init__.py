@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lakebed.api.layers import FileGroupLayers, Layer, Layers
     from lakebed.api.merge.builder import MergeBuilder
     from lakebed.api.opening import create_table, open_table
+    from lakebed.api.streams.function import foreach_batch
     from lakebed.api.table import Table
     from lakebed.terminal.progress import set_progress
     from lakebed.write.clauses.clause import lit
@@ -58,6 +59,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "create_table",
+    "foreach_batch",
     "lit",
     "local_session",
     "open_table",
@@ -73,6 +75,7 @@ _MODULES = {
     "MergeBuilder": "lakebed.api.merge.builder",
     "Table": "lakebed.api.table",
     "create_table": "lakebed.api.opening",
+    "foreach_batch": "lakebed.api.streams.function",
     "lit": "lakebed.write.clauses.clause",
     "open_table": "lakebed.api.opening",
     "set_progress": "lakebed.terminal.progress",

@@ -4,8 +4,6 @@ Spark imports this module when any Python data source is first used, so the rest
 when this data source is.
 """
 
-from typing import Any
-
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -17,7 +15,7 @@ from pyspark.sql.types import StructType
 
 
 class DefaultSource(DataSource):
-    """A Lakebed or Apache Hudi table, for batch reads and writes."""
+    """A Lakebed or Apache Hudi table, for reads, writes and streams."""
 
     @classmethod
     def name(cls) -> str:
@@ -51,25 +49,25 @@ class DefaultSource(DataSource):
             return Writer(begin_saving(self.options, spark_to_arrow(schema), overwrite))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Raise an error: streams are not supported in this release."""
-        del schema
-        raise self._no_streams(
-            "read increments in a loop: option hoodie.datasource.query.type=incremental"
+        """Return the reader of a stream with the columns of `schema`."""
+        from lakebed.spark.data_source.stream_reader import (  # noqa: PLC0415 - see above
+            make_stream_reader,
         )
+        from lakebed.spark.errors import plainly  # noqa: PLC0415 - see above
 
-    def simpleStreamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
-        """Raise an error: streams are not supported in this release."""
-        return self.streamReader(schema)
+        with plainly():
+            return make_stream_reader(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """Raise an error: streams are not supported in this release."""
-        del schema, overwrite
-        raise self._no_streams(
-            "write each batch: writeStream.foreachBatch(lambda df, _: "
-            'df.write.format("lakebed").options(...).mode("append").save(path))'
+        """Return the writer for the micro-batches of a stream of rows of `schema`."""
+        from lakebed.api.streams.saving import StreamSave  # noqa: PLC0415 - see above
+        from lakebed.spark.data_source.stream_writer import (  # noqa: PLC0415 - see above
+            make_stream_writer,
         )
+        from lakebed.spark.errors import plainly  # noqa: PLC0415 - see above
+        from lakebed.spark.schema import spark_to_arrow  # noqa: PLC0415 - see above
 
-    def _no_streams(self, instead: str) -> Exception:
-        from lakebed.errors import UnsupportedError  # noqa: PLC0415 - see above
-
-        return UnsupportedError(f"format lakebed has no streams in this release; {instead}")
+        with plainly():
+            return make_stream_writer(
+                StreamSave(self.options, spark_to_arrow(schema)), overwrite=overwrite
+            )

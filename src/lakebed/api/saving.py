@@ -18,6 +18,7 @@ from lakebed.api.opening import make_table, open_as
 from lakebed.api.option_conflicts import check_settings, check_stored
 from lakebed.api.table import Table
 from lakebed.commit.drop import finish_drop, replace_table
+from lakebed.commit.stream_batches import StreamBatch
 from lakebed.errors import ExistsError, NotFoundError, OptionError, UnsupportedError
 from lakebed.format.names.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
 from lakebed.format.names.record_key import KeyGenerator
@@ -115,8 +116,13 @@ class Saving:
         segments = tuple(self.deferred.stage(kept(), task))
         return StagedRows(segments, frozenset(), was_read)
 
-    def finish(self, staged: Iterable[StagedRows]) -> Commit | None:
-        """Commit the staged rows; return None if there was nothing to delete."""
+    def finish(
+        self, staged: Iterable[StagedRows], batch: StreamBatch | None = None
+    ) -> Commit | None:
+        """Commit the staged rows; return None if there was nothing to delete.
+
+        Rows that are the `batch` of a stream are committed only once, and not if there are none.
+        """
         parts = list(staged)
         if self.fits_view and any(p.segments for p in parts) and not any(p.was_read for p in parts):
             raise _written_through_view(self.options.path)
@@ -129,8 +135,8 @@ class Saving:
             named = self.options.partitions_to_delete or tuple(sorted(found))
             return table.delete_there(named) if named else None
         segments = [segment for part in parts for segment in part.segments]
-        commit = table.write(self.operation, self.deferred, segments)
-        self.give_up()
+        commit = table.write(self.operation, self.deferred, segments, batch)
+        self.deferred.delete_all()
         return commit
 
     def give_up(self) -> None:
@@ -155,10 +161,12 @@ class _StagedTable(Table):
         incoming: pa.Schema,
         intake: Intake,
         named: WriterIndex | None,
+        owner: str,
     ) -> DeferredWrite:
         """Plan a write, so that tasks can stage its rows before it starts."""
         self._check_writable()
-        return defer_write(self._target(), self._snapshot(None), operation, incoming, intake, named)
+        snapshot = self._snapshot(None)
+        return defer_write(self._target(), snapshot, operation, incoming, intake, named, owner)
 
     def delete_there(self, partitions: Sequence[str]) -> Commit | None:
         """Delete the given partitions; return None if none of them exists.
@@ -169,18 +177,30 @@ class _StagedTable(Table):
         return self._delete_partitions(lambda there: [path for path in there if path in paths])
 
     def write(
-        self, operation: Operation, deferred: DeferredWrite, segments: Iterable[Segment]
-    ) -> Commit:
+        self,
+        operation: Operation,
+        deferred: DeferredWrite,
+        segments: Iterable[Segment],
+        batch: StreamBatch | None = None,
+    ) -> Commit | None:
         """Write the rows that were staged under the plan `deferred`."""
-        return self._execute(operation, deferred.source(segments), deferred.named)
+        source = deferred.source(segments)
+        if batch is not None:
+            return self._execute_once(batch, operation, source, deferred.named)
+        return self._execute(operation, source, deferred.named)
 
 
 def begin_saving(
-    given: Mapping[str, str], incoming: pa.Schema, overwrite: bool, storage: Storage | None = None
+    given: Mapping[str, str],
+    incoming: pa.Schema,
+    overwrite: bool,
+    storage: Storage | None = None,
+    owner: str = "",
 ) -> Saving:
     """Plan a write: create the table if it does not exist, and determine how tasks stage rows.
 
     In overwrite mode, a table that contradicts the options is replaced after all rows are staged.
+    `owner` identifies the stream that the rows are from.
     """
     options, lines = SaveOptions.parse(given)
     for line in lines:
@@ -214,7 +234,7 @@ def begin_saving(
         named = named_index(config, _index_word(options.properties), buckets)
     elif config.index is not None and not config.index.is_settled and buckets is not None:
         named = named_index(config, "bucket", buckets)
-    deferred = table.defer(operation, rows, Intake(evolve=options.merge_schema), named)
+    deferred = table.defer(operation, rows, Intake(evolve=options.merge_schema), named, owner)
     return replace(saving, deferred=replace(deferred, onto_nothing=overwrite and not replaces))
 
 

@@ -21,6 +21,7 @@ from lakebed.commit.conflict import (
 )
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.commit.lock import LOCK_WAIT_SECONDS
+from lakebed.commit.stream_batches import StreamBatch, check_none_of
 from lakebed.errors import ConflictError
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata
@@ -70,6 +71,9 @@ class Transaction(Attempt):
                 f"{self.storage.url}: another writer rolled back our instant "
                 f"{self.instant.requested}; retry the write"
             )
+        known = self.snapshot.timeline
+        newer = [i for i in timeline.commits if known.completed(i.requested) is None]
+        check_none_of(hold.snapshot, newer, StreamBatch.of(metadata.extra_metadata))
         reason = (
             self._undone(timeline)
             or (self._unlocked(timeline) if self.hold is not None else None)

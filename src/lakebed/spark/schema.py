@@ -1,9 +1,10 @@
 """Conversion between Spark's and Arrow's types."""
 
-from typing import TypeVar, cast
+from inspect import signature
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema, to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -49,6 +50,17 @@ _SCALARS = (
 )
 
 
+# PySpark 4.1 has another argument for timestamps in UTC.
+_IN_UTC: dict[str, Any] = (
+    {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
+)
+
+
+def spark_layout(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema that Spark expects of batches with the columns of `schema`."""
+    return to_arrow_schema(schema, **_IN_UTC)
+
+
 def spark_to_arrow(schema: StructType) -> pa.Schema:
     """Convert a Spark schema to Arrow; raise an error, naming the column, if one is unsupported.
 
@@ -75,7 +87,7 @@ def as_nullable(kind: DataT) -> DataT:
 
 
 def _to_field(field: StructField) -> pa.Field:
-    kind = to_arrow_type(_plain(field.dataType, field.name), timezone="UTC")
+    kind = to_arrow_type(_plain(field.dataType, field.name), **_IN_UTC)
     return pa.field(field.name, kind, nullable=field.nullable)
 
 

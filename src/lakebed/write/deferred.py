@@ -48,6 +48,8 @@ class DeferredWrite:
     # Whether the rows replace an empty table: then they are not added to rows that another write
     # has committed first.
     onto_nothing: bool = False
+    # The stream that the rows are from, or "".
+    owner: str = ""
     intake: Intake = field(default_factory=Intake)
 
     def stage(self, batches: Iterable[pa.RecordBatch], task: TaskId) -> list[Segment]:
@@ -72,10 +74,23 @@ class DeferredWrite:
 
     def delete(self) -> None:
         """Delete every run of the write, including runs of tasks that failed or ran twice."""
-        folder, _, prefix = self.spec.instant.rpartition("/")
-        for name in self.spec.storage.names(f"{TEMP_FOLDER}/{folder}"):
-            if name.startswith(prefix):
-                self.spec.storage.delete(f"{TEMP_FOLDER}/{folder}/{name}")
+        self._delete(self.spec.instant.rpartition("/")[2])
+
+    def delete_all(self) -> None:
+        """Delete every run of the write and, if it is a batch of a stream, of all its attempts.
+
+        A stream stages one batch at a time, so once a batch is committed, whatever else it has
+        staged was left by a process that died.
+        """
+        self.delete()
+        if self.owner:
+            self._delete(f"-{self.owner}-")
+
+    def _delete(self, part: str) -> None:
+        folder = f"{TEMP_FOLDER}/{_FOLDER}"
+        for name in self.spec.storage.names(folder):
+            if part in name:
+                self.spec.storage.delete(f"{folder}/{name}")
 
     def _check_same(self, spec: WriteSpec) -> None:
         """Raise an error if the table has changed since the rows were staged."""
@@ -93,8 +108,12 @@ def defer_write(
     incoming: pa.Schema,
     intake: Intake,
     named: WriterIndex | None = None,
+    owner: str = "",
 ) -> DeferredWrite:
-    """Return the write that tasks use to stage rows of `incoming`; nothing is written."""
+    """Return the write that tasks use to stage rows of `incoming`; nothing is written.
+
+    `owner` identifies a stream, which deletes what its earlier attempts staged.
+    """
     index = snapshot.config.index
     if index is None or (not index.is_settled and (named or snapshot.slices)):
         index = named or default_index(snapshot)
@@ -103,10 +122,11 @@ def defer_write(
             f"table {snapshot.config.name!r} is written with {index!r}: format lakebed cannot place "
             "rows there; call lakebed.open_table(spark, path) and its upsert or insert"
         )
-    name = f"{_FOLDER}/{target.clock.now_ms()}-{target.clock.new_uuid()}"
+    mark = f"{owner}-" if owner else ""
+    name = f"{_FOLDER}/{target.clock.now_ms()}-{mark}{target.clock.new_uuid()}"
     fence, seed = Fence(target.storage, name, ""), target.clock.new_uuid()
     spec = make_spec(snapshot, operation, index, incoming, intake, target.merger, fence, seed)
-    return DeferredWrite(spec, incoming, named, intake=intake)
+    return DeferredWrite(spec, incoming, named, owner=owner, intake=intake)
 
 
 def partitions_of(batches: Iterable[pa.RecordBatch], config: TableConfig) -> frozenset[str]:

@@ -1,13 +1,19 @@
 """One write from start to commit, on any engine."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import pyarrow as pa
 
 from lakebed.commit.conflict import Reads
+from lakebed.commit.stream_batches import (
+    STREAM_KEY,
+    EmptyBatchError,
+    StreamBatch,
+    check_not_committed,
+)
 from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import CorruptError
 from lakebed.expr.predicate import Predicate
@@ -103,6 +109,7 @@ def execute_write(
     with begin(
         target.storage, target.clock, target.commits, replaces=operation.replaces
     ) as transaction:
+        check_not_committed(transaction.snapshot, StreamBatch.of(source.commit_metadata))
         index = settle_index(transaction, named_index)
         properties = first_properties(transaction.snapshot, index, named_index)
         spec = make_spec(
@@ -130,6 +137,7 @@ def execute_write(
             segments = [] if operation.kind is Kind.DELETE else segments
             if segments:
                 spec, chosen = settled_spec(transaction, spec, segments)
+        _check_not_empty(source, operation, (*segments, *written))
         if any(segment.staged for segment in segments):
             segments = place_segments(segments, spec)
         touched = {segment.partition for segment in segments}
@@ -190,6 +198,12 @@ def execute_delete_partitions(
         completion = transaction.commit(metadata, ())
     counts = RowCounts(inserted=0, updated=0)
     return Commit.of(transaction.instant, completion, metadata, counts), transaction.config
+
+
+def _check_not_empty(source: Source, operation: Operation, staged: Sequence[object]) -> None:
+    """Raise EmptyBatchError for a batch of a stream that has no rows and replaces none."""
+    if not staged and STREAM_KEY in source.commit_metadata and not operation.replaces:
+        raise EmptyBatchError
 
 
 def _marked_first(metadata: CommitMetadata, snapshot: Snapshot) -> CommitMetadata:

@@ -90,5 +90,25 @@ options = {"lakebed.clean.min.age.seconds": "0", "hoodie.clean.commits.retained"
 logged.upsert(pa.table({"id": [0], "ts": [4], "region": ["us"], "v": ["v4"]}, logged.schema))
 cleaned = logged.clean(options=options)
 report["cleaned"] = cleaned is not None and cleaned.deleted_files
+
+
+def copy(name: str) -> Any:
+    """Stream a table into another one; return that table."""
+    target = lakebed.create_table(
+        spark, f"{path}-{name}", ddl, key="id", ordering="ts", partition_by="region", buckets=2
+    )
+    rows = spark.readStream.format("lakebed").load(path).select("id", "ts", "region", "v")
+    writer = rows.writeStream.option("checkpointLocation", f"{path}-{name}-checkpoint")
+    if name == "format":
+        writer = writer.format("lakebed").option("path", f"{path}-{name}")
+    else:
+        writer = writer.foreachBatch(lakebed.foreach_batch(f"{path}-{name}", stream=name))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return target
+
+
+for name in ("format", "function"):
+    report[f"streamed by {name}"] = copy(name).read().count()
 spark.stop()
 print(json.dumps(report))

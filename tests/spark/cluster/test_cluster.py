@@ -112,6 +112,7 @@ def check(report: dict[str, Any]) -> None:
     assert report["after compaction"] == ["v3"]
     assert report["findings"] == []
     assert report["cleaned"]
+    assert report["streamed by format"] == report["streamed by function"] == 1010
 
 
 @pytest.mark.timeout(600)

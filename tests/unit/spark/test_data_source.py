@@ -23,7 +23,6 @@ from pyspark.sql.datasource import (
     StringEndsWith,
     StringStartsWith,
 )
-from pyspark.sql.types import StructType
 
 import lakebed
 from lakebed.errors import InvalidError, LakebedError, UnsupportedError
@@ -174,16 +173,6 @@ def test_an_error_of_ours_is_shown_without_a_stack_in_a_worker_only(tmp_path, mo
     with pytest.raises(InvalidError, match="no table here"):
         source.schema()
     assert os.environ["SPARK_HIDE_TRACEBACK"] == "1"
-
-
-def test_streams_are_refused_with_what_to_call_instead():
-    source = DefaultSource({"path": "t"})
-    with pytest.raises(UnsupportedError, match=r"no streams in this release.*incremental"):
-        source.streamReader(StructType())
-    with pytest.raises(UnsupportedError, match="incremental"):
-        source.simpleStreamReader(StructType())
-    with pytest.raises(UnsupportedError, match="foreachBatch"):
-        source.streamWriter(StructType(), overwrite=False)
 
 
 class Saved:

@@ -23,7 +23,12 @@ from lakebed.format.timeline.ocf import Record, Schema, decode_record, encode_re
 NO_PREVIOUS_COMMIT: Final = "null"
 """`prev_commit` of the first file of a file group: the string "null", not Avro's null."""
 
-RESERVED_KEYS: Final = ("schema", "latest_schema", "ROLLING_STAT")
+RESERVED_KEYS: Final = (
+    "schema",
+    "latest_schema",
+    "ROLLING_STAT",
+    "_hudi_streaming_sink_checkpoint",
+)
 """Keys of the extra metadata that Hudi writes; ours begin with `lakebed.`."""
 KEEPS_COMMIT_TIMES: Final = "lakebed.keeps.commit.times"
 """A key in the extra metadata of our log compactions: rows keep their original commit times."""

@@ -7,6 +7,7 @@ reads and writes. So reads ignore the options of writes, and vice versa.
 from typing import Final
 
 from lakebed.model.options.option import (
+    LARGE,
     Fate,
     Option,
     Scope,
@@ -14,6 +15,8 @@ from lakebed.model.options.option import (
     flag,
     listed,
     names,
+    number,
+    size,
     text,
     word,
 )
@@ -21,6 +24,12 @@ from lakebed.model.options.option import (
 READ: Final = Subject('A read: `spark.read.format("lakebed")`', Scope.READ)
 WRITE: Final = Subject('A write: `df.write.format("lakebed")`', Scope.WRITE)
 EITHER: Final = Subject("Both reads and writes", Scope.READ | Scope.WRITE)
+STREAM_READ: Final = Subject(
+    'A stream from a table: `spark.readStream.format("lakebed")`', Scope.READ
+)
+STREAM_WRITE: Final = Subject(
+    'A stream into a table: `df.writeStream.format("lakebed")`', Scope.WRITE
+)
 
 _WRITE: Final = "hoodie.datasource.write."
 _READ: Final = "hoodie.datasource.read."
@@ -122,6 +131,57 @@ RECORD_MOVES: Final = Option(
     "hoodie.simple.index.update.partition.path, with RECORD_INDEX; false if a write creates the table",
 )
 
+START: Final = Option(
+    "hoodie.datasource.streaming.startoffset",
+    STREAM_READ,
+    text("earliest"),
+    "where a new query starts: earliest, latest, or a time as for begin.instanttime: commits that "
+    "complete later are read",
+    aliases=("hoodie.datasource.streaming.start", "startoffset"),
+)
+MAX_COMMITS: Final = Option(
+    "maxcommitspertrigger", STREAM_READ, number(0), "commits in one micro-batch; 0 means no limit"
+)
+MAX_ROWS: Final = Option(
+    "maxrowspertrigger",
+    STREAM_READ,
+    number(0, most=LARGE),
+    "rows in one micro-batch, counted as written; a larger commit is read as a whole; 0 means no "
+    "limit",
+)
+MAX_BYTES: Final = Option(
+    "maxbytespertrigger",
+    STREAM_READ,
+    size(0, least=0),
+    "bytes of files in one micro-batch; a larger commit is read as a whole; 0 means no limit",
+)
+FAIL_ON_LOSS: Final = Option(
+    "failondataloss",
+    STREAM_READ,
+    flag(default=True),
+    "false continues, with a warning, where commits can no longer be read: their files were "
+    "cleaned, or they were rolled back after the stream had read them",
+)
+STREAM_ID: Final = Option(
+    "lakebed.stream.id",
+    STREAM_WRITE,
+    text(),
+    "the name under which commits record the batches of a query; by default the query's id, from "
+    "its checkpoint. Use a new name with a new checkpoint",
+)
+STREAM_CHECKPOINT: Final = Option(
+    "checkpointlocation",
+    STREAM_WRITE,
+    text(),
+    "the folder of the query's checkpoint, from which its id is read",
+)
+STREAM_WRITER: Final = Option(
+    "hoodie.datasource.write.streaming.checkpoint.identifier",
+    STREAM_WRITE,
+    text("default_single_writer"),
+    "the name under which Hudi's streaming sink finds the last batch",
+)
+
 _ONCE: Final = "rows of one key that meet in a file are merged, also those of an insert"
 _READ_FALSE: Final = {
     "a range whose files were cleaned is rejected": (
@@ -172,9 +232,7 @@ _READ_REFUSED: Final = {
     "filter by the partition columns instead": "hoodie.datasource.read: paths incr.path.glob",
     "filter the DataFrame": "hoodie.datasource.read.incr.filters",
     "stored in the table": "hoodie.datasource.read.incr.table.version",
-    "streams: not in this release": (
-        "hoodie.datasource: read.streaming.table.version streaming.start"
-    ),
+    "the version is that of the table": "hoodie.datasource.read.streaming.table.version",
     "only complete commits are read": "hoodie.read.timeline.holes.resolution.policy",
 }
 _WRITE_REFUSED: Final = {

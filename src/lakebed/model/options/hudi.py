@@ -123,7 +123,7 @@ _IGNORED: Final = {
         hoodie.datasource.read: file.index.listing.mode file.index.list.partitions.from.catalog
         file.index.listing.partition-path-prefix.analysis.enabled
         hoodie.datasource.write.streaming: retry.count retry.interval.ms ignore.failed.batch
-        disable.compaction checkpoint.identifier hoodie.write.concurrency.early.conflict:
+        disable.compaction hoodie.write.concurrency.early.conflict:
         detection.enable detection.strategy check.commit.conflict hoodie.write.lock: num_retries
         wait_time_ms_between_retry max_wait_time_ms_between_retry client.num_retries
         client.wait_time_ms_between_retry""",

@@ -28,8 +28,13 @@ class ReadOptions:
     storage_options: Mapping[str, str] | None = None
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> tuple[Self, tuple[str, ...]]:
-        """Parse the options of one read; also return a log line for each that has no effect."""
+    def parse(
+        cls, given: Mapping[str, str], *, needs_begin: bool = True
+    ) -> tuple[Self, tuple[str, ...]]:
+        """Parse the options of one read; also return a log line for each that has no effect.
+
+        A stream of changes has no begin: it starts where its own option says.
+        """
         options = {str(name).lower(): value for name, value in given.items()}
         path = path_of(options)
         checked = check_given(options, Scope.READ)
@@ -41,9 +46,9 @@ class ReadOptions:
             since = until = None
         else:
             _refuse_beside(held, mode, of.AS_OF)
-            if since is None:
+            if since is None and needs_begin:
                 raise OptionError(f"option {of.QUERY.name}=incremental needs {of.BEGIN.name}")
-            if _EARLIEST.fullmatch(since):
+            if since is not None and _EARLIEST.fullmatch(since):
                 since = "earliest"
             if of.FORMAT.value(held) == "cdc":
                 mode = "cdc"

@@ -13,9 +13,14 @@ from lakebed.timeline.active import ActiveTimeline
 log = logging.getLogger(__name__)
 
 
-def parsed(given: Mapping[str, str]) -> ReadOptions:
+def wants_changes(given: Mapping[str, str]) -> bool:
+    """Return whether a read or a stream asks for change rows."""
+    return ReadOptions.parse(given, needs_begin=False)[0].mode == "cdc"
+
+
+def parsed(given: Mapping[str, str], *, needs_begin: bool = True) -> ReadOptions:
     """Parse the options of a read, and log options that have no effect."""
-    options, lines = ReadOptions.parse(given)
+    options, lines = ReadOptions.parse(given, needs_begin=needs_begin)
     for line in lines:
         log.info(line)
     return options

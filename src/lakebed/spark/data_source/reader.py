@@ -7,25 +7,22 @@ from types import FrameType
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from lakebed.errors import InvalidError, SchemaError
-from lakebed.format.names.meta_columns import META_FIELDS
 from lakebed.model.options.read import ReadOptions
 from lakebed.model.packing import pack, useful_tasks
 from lakebed.scan.scan import Scan, plan_incremental, plan_scan
 from lakebed.spark.data_source.changes import CHANGES_SCHEMA, ChangesReader
+from lakebed.spark.data_source.columns import check_columns, exactly, full_schema, real_names
 from lakebed.spark.data_source.filters import to_predicate
-from lakebed.spark.data_source.moment import commits_of, parsed, snapshot_of
+from lakebed.spark.data_source.moment import commits_of, parsed, snapshot_of, wants_changes
 from lakebed.spark.errors import plainly
-from lakebed.spark.schema import arrow_to_spark
+from lakebed.spark.schema import arrow_to_spark, spark_layout
 from lakebed.table.files.file_group import FileSlice
-from lakebed.table.read.conform import conform_array
 from lakebed.table.snapshot import Snapshot
 
 # Planning runs in a Python worker, which cannot know the number of cores.
-_CORES = 8
+CORES = 8
 # Spark calls `pushFilters` of a reader only in this worker, and elsewhere rejects a reader that has
 # it while spark.sql.python.filterPushdown.enabled is false. Spark 4.2 keeps the resulting reader
 # with the DataFrame, and a later query without filters, or another branch of the same query, uses
@@ -35,11 +32,11 @@ _PUSHDOWN_WORKER = "data_source_pushdown_filters"
 
 def table_schema(given: Mapping[str, str]) -> StructType:
     """Return the columns of the table, the meta columns first, as Hudi shows them."""
-    options = parsed(given)
-    if options.mode == "cdc":
+    if wants_changes(given):
         return CHANGES_SCHEMA
-    snapshot, _ = snapshot_of(options)
-    return arrow_to_spark(_full_schema(snapshot))
+    # Spark does not say whether the columns are those of a stream, which needs no begin of a range.
+    snapshot, _ = snapshot_of(parsed(given, needs_begin=False))
+    return arrow_to_spark(full_schema(snapshot))
 
 
 def make_reader(given: Mapping[str, str], schema: StructType) -> DataSourceReader:
@@ -55,10 +52,10 @@ class Reader(DataSourceReader):
     """Reads the table as it is when Spark first plans a query of the DataFrame."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = spark_layout(schema)
         snapshot, self._place = snapshot_of(options)
-        self._full = _full_schema(snapshot)
-        _check_columns(self._schema, self._full)
+        self._full = full_schema(snapshot)
+        check_columns(self._schema, self._full)
         self._snapshot: Snapshot | None = snapshot
         self._options = options
         self._scan = self._plan(options.where)
@@ -81,12 +78,12 @@ class Reader(DataSourceReader):
         with plainly():
             for slice_ in slices:
                 for batch in self._scan.read(slice_, wanted):
-                    yield _exactly(batch, self._schema)
+                    yield exactly(batch, self._schema)
 
     def _plan(self, where: str | None) -> Scan:
         snapshot, mode = self._snapshot, self._options.mode
         assert snapshot is not None
-        names = [_found(self._full, name).name for name in self._schema.names]
+        names = real_names(self._schema, self._full)
         if mode == "incremental":
             commits = commits_of(self._options, snapshot)
             scan = plan_incremental(snapshot, commits, names, where)
@@ -113,47 +110,8 @@ class PushdownReader(Reader):
 def bundles(slices: Sequence[FileSlice]) -> list[tuple[FileSlice, ...]]:
     """Group the slices into tasks of similar cost."""
     costs = [slice_.cost_bytes for slice_ in slices]
-    packs = pack(costs, useful_tasks(costs, _CORES))
+    packs = pack(costs, useful_tasks(costs, CORES))
     return [tuple(slices[number] for number in numbers) for numbers in packs]
-
-
-def _full_schema(snapshot: Snapshot) -> pa.Schema:
-    return pa.schema([*META_FIELDS, *snapshot.schema])
-
-
-def _found(full: pa.Schema, name: str) -> pa.Field:
-    near = [field for field in full if field.name.lower() == name.lower()]
-    exact = [field for field in near if field.name == name]
-    if len(exact or near) != 1:
-        raise SchemaError(f"no column {name!r}; the table has {', '.join(full.names)}")
-    return (exact or near)[0]
-
-
-def _check_columns(asked: pa.Schema, full: pa.Schema) -> None:
-    """Raise an error if the user's schema is not a selection of the table's columns."""
-    if not asked.names:
-        raise InvalidError("schema: expected at least one column")
-    for field in asked:
-        held = _found(full, field.name)
-        known = to_arrow_schema(arrow_to_spark(pa.schema([held])), timezone="UTC").field(0)
-        if field.type != known.type:
-            raise SchemaError(
-                f"column {field.name!r}: the table has {known.type}, and the schema asks for "
-                f"{field.type}; cast the column after reading"
-            )
-        if held.nullable and not field.nullable:
-            raise SchemaError(f"column {field.name!r} is nullable in the table; remove NOT NULL")
-
-
-def _exactly(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Cast a batch to exactly the types that Spark expects, because Spark checks only the first."""
-    names = {name.lower(): position for position, name in enumerate(batch.schema.names)}
-    columns = []
-    for field in schema:
-        position = batch.schema.get_field_index(field.name)
-        held = batch.column(names[field.name.lower()] if position < 0 else position)
-        columns.append(conform_array(held, field, field.name))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _is_offering_filters() -> bool:

@@ -8,6 +8,10 @@ from lakebed.model.instant import Instant
 from lakebed.table.files.file_group import DataFile, FileSlice, data_file
 
 
+class LostFilesError(InvalidError):
+    """Changes cannot be read because files that hold them no longer exist."""
+
+
 def named_data_files(
     requested: Instant, metadata: CommitMetadata, *, is_read: bool = True
 ) -> Iterator[DataFile]:
@@ -59,9 +63,9 @@ def check_there(slices: Iterable[FileSlice], sizes: dict[str, int], what: str) -
             raise gone(what, lost)
 
 
-def gone(what: str, lost: str) -> InvalidError:
+def gone(what: str, lost: str) -> LostFilesError:
     """Return the error for a read that needs the lost file."""
-    return InvalidError(
+    return LostFilesError(
         f"{what}: {lost} no longer exists: it was cleaned, or lost; start "
         "later, or read a snapshot (cleaning keeps more with hoodie.clean.commits.retained)"
     )

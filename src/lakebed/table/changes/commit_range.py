@@ -63,17 +63,20 @@ def commits_between(
     """Return the commits of the range, archived ones included, in order of completion."""
     check_range(snapshot.config, since, until)
     found = [
-        RangeCommit(
-            commit.requested,
-            commit.completion,
-            metadata := snapshot.commits.read(commit),
-            _is_service(snapshot.config, commit, metadata),
-        )
+        range_commit(snapshot, commit)
         for commit in snapshot.timeline.commits
         if commit.completion is not None and _is_between(commit.completion, since, until)
     ]
     found += _archived_between(snapshot, since, until)
     return tuple(sorted(found, key=lambda commit: commit.completion))
+
+
+def range_commit(snapshot: Snapshot, commit: TimelineInstant) -> RangeCommit:
+    """Return a completed commit of the active timeline with its content."""
+    metadata = snapshot.commits.read(commit)
+    service = _is_service(snapshot.config, commit, metadata)
+    assert commit.completion is not None, commit
+    return RangeCommit(commit.requested, commit.completion, metadata, service)
 
 
 def archived_commits(
