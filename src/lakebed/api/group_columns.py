@@ -1,4 +1,4 @@
-"""Parse the columns of a new column group: names, or columns with types."""
+"""Parse the columns that a caller adds: names, or columns with types."""
 
 import re
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lakebed.errors import InvalidError
 from lakebed.groups.definition import ColumnGroup, parse_given
+from lakebed.table.config.ddl import parse_ddl
 from lakebed.table.config.given_schema import given_schema
 
 _TYPED: Final = re.compile(r"\s*(`[^`]*`|\w+)\s*[\s:]\s*\w")
@@ -39,3 +40,34 @@ def given_group(
             f"or 'a,b;ordering', found {columns!r}"
         )
     return ColumnGroup.create(name, schema.names, own.strip() or ordering), list(schema)
+
+
+def given_fields(columns: object) -> list[pa.Field]:
+    """Return new columns with their types; raise InvalidError if there are none."""
+    if isinstance(columns, pa.Field):
+        columns = [columns]
+    if isinstance(columns, Sequence) and not isinstance(columns, str):
+        if columns and all(isinstance(one, pa.Field) for one in columns):
+            return list(columns)
+    else:
+        schema = given_schema(columns)
+        if schema is not None:
+            return list(schema)
+    raise InvalidError(
+        "add_columns: expected columns as a DDL string ('score DOUBLE'), Arrow fields or a schema, "
+        f"found {columns!r}"
+    )
+
+
+def given_type(kind: object) -> pa.DataType:
+    """Return a type that is given as an Arrow type or as a string in DDL syntax."""
+    if isinstance(kind, pa.DataType):
+        return kind
+    if not isinstance(kind, str):
+        raise InvalidError(
+            f"widen_column: expected a type such as 'BIGINT', found {type(kind).__name__}"
+        )
+    schema = parse_ddl(f"column {kind}")
+    if len(schema) != 1:
+        raise InvalidError(f"widen_column: expected one type such as 'BIGINT', found {kind!r}")
+    return schema.field(0).type
