@@ -26,7 +26,7 @@ from lakebed.errors import (
 if TYPE_CHECKING:
     from lakebed.api.description import Description
     from lakebed.api.layers import FileGroupLayers, Layer, Layers
-    from lakebed.api.opening import create_table, open_table
+    from lakebed.api.opening import create_table, drop_table, open_table
     from lakebed.api.table import Table
     from lakebed.terminal.progress import set_progress
     from lakebed.write.spec.commit_summary import Commit
@@ -55,6 +55,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "create_table",
+    "drop_table",
     "local_session",
     "open_table",
     "set_progress",
@@ -68,6 +69,7 @@ _MODULES = {
     "Layers": "lakebed.api.layers",
     "Table": "lakebed.api.table",
     "create_table": "lakebed.api.opening",
+    "drop_table": "lakebed.api.opening",
     "open_table": "lakebed.api.opening",
     "set_progress": "lakebed.terminal.progress",
 }
