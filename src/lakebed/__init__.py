@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lakebed.api.layers import FileGroupLayers, Layer, Layers
     from lakebed.api.opening import create_table, drop_table, open_table
     from lakebed.api.table import Table
+    from lakebed.sql.front import catalog, sql
     from lakebed.terminal.progress import set_progress
     from lakebed.write.spec.commit_summary import Commit
 
@@ -54,11 +55,13 @@ __all__ = [
     "UnavailableError",
     "UnsupportedError",
     "__version__",
+    "catalog",
     "create_table",
     "drop_table",
     "local_session",
     "open_table",
     "set_progress",
+    "sql",
 ]
 
 _MODULES = {
@@ -68,10 +71,12 @@ _MODULES = {
     "Layer": "lakebed.api.layers",
     "Layers": "lakebed.api.layers",
     "Table": "lakebed.api.table",
+    "catalog": "lakebed.sql.front",
     "create_table": "lakebed.api.opening",
     "drop_table": "lakebed.api.opening",
     "open_table": "lakebed.api.opening",
     "set_progress": "lakebed.terminal.progress",
+    "sql": "lakebed.sql.front",
 }
 
 

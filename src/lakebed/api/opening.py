@@ -39,7 +39,7 @@ def create_table(
     spark: Any | None,
     path: str,
     schema: object,
-    key: str | Sequence[str],
+    key: str | Sequence[str] | None,
     ordering: str | Sequence[str] | None = None,
     partition_by: str | Sequence[str] = (),
     name: str | None = None,
@@ -61,7 +61,8 @@ def create_table(
         path: An empty or missing folder, as a path or URL (`"s3://bucket/table"`).
         schema: A DDL string (`"id BIGINT, v STRING"`), a pyarrow Schema, or rows with these
             columns: a pyarrow Table, a pandas or Polars frame or, with a session, a DataFrame.
-        key: The record key columns. A key is unique within its partition.
+        key: The record key columns. A key is unique within its partition. With None, the table
+            generates a key for each row that is inserted, and its index is `"simple"`.
         ordering: The columns that decide which of two rows with the same key wins: the one with
             the greater value, and on a tie the later write. Without them, the later write wins.
         partition_by: The partition columns.
@@ -110,6 +111,7 @@ def create_table(
         log.info(line)
     options = given.stored
     buckets = AUTO if buckets is None else buckets
+    index = "simple" if key is None and index == "bucket" else index
     check_used(str(index), buckets, options)
     storage = open_storage(_checked_path(path), storage_options)
     settled = table_properties(
@@ -126,6 +128,7 @@ def create_table(
         column_groups=column_groups or {},
         properties=properties or {},
         custom_merger=merger is not None,
+        makes_keys=key is None,
         expected_rows=checked_expected_rows(expected_rows, buckets),
     )
     check_settings(storage, TableConfig.parse(settled, "create_table"))

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+
 from lakebed.api.arguments import checked_keys, checked_where, key_schema
 from lakebed.api.group_columns import given_fields, given_group, given_type
 from lakebed.api.indexes import TableIndexes
@@ -15,6 +17,7 @@ from lakebed.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.requested import named_index
 from lakebed.model.options.writers import CONFLICT_RETRIES
 from lakebed.scan.scan import Scan, plan_scan
@@ -23,7 +26,7 @@ from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.alter.change_columns import execute_add_columns, execute_widen_column
 from lakebed.write.alter.column_groups import execute_add_group, execute_drop_group
-from lakebed.write.alter.drop_column import execute_drop_column
+from lakebed.write.alter.drop_column import check_droppable, execute_drop_column
 from lakebed.write.pipeline import (
     Source,
     execute_delete_partitions,
@@ -308,6 +311,18 @@ class TableWrites(TableIndexes):
         commit, self._config = self._act(lambda target: execute_drop_column(target, name))
         return commit
 
+    def check_droppable(self, names: Sequence[str]) -> None:
+        """Raise the error that `drop_column` would raise for the first of these columns.
+
+        Args:
+            names: Columns to drop one after the other.
+        """
+        snapshot = self._snapshot(None)
+        left = snapshot.schema
+        for name in names:
+            check_droppable(self._config, left, name)
+            left = pa.schema([field for field in left if field.name != name])
+
     def add_column_group(self, name: str, columns: object, ordering: str | None = None) -> Commit:
         """Add a column group: columns that are stored in separate files.
 
@@ -407,8 +422,11 @@ class TableWrites(TableIndexes):
     def _matching(self, where: str) -> Source:
         """Return a source of the keys that match `where` when the write starts."""
         snapshot = self._snapshot(None)
-        names = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
-        schema = key_schema(snapshot.schema, names)
+        # A table that generates its keys stores them in a meta column only.
+        keys = self._config.record_key_fields or (RECORD_KEY,)
+        names = dict.fromkeys((*keys, *self._config.partition_fields))
+        known = pa.schema([pa.field(RECORD_KEY, pa.string()), *snapshot.schema])
+        schema = key_schema(known, names)
 
         def scan(snapshot: Snapshot) -> Scan:
             return plan_scan(
