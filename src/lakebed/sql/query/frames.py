@@ -26,16 +26,18 @@ def columns_of(frame: Any) -> pa.Schema:
 def fitted_frame(
     frame: Any,
     names: Sequence[str],
-    kinds: Mapping[str, pa.DataType],
+    schema: pa.Schema,
     constants: Mapping[str, object],
 ) -> Any:
-    """Return a DataFrame with other names and types, and a column for each constant."""
-    wanted = arrow_to_spark(pa.schema(list(kinds.items())))
+    """Return a DataFrame with other names, their types in `schema`, and a column for each constant."""
+    wanted = arrow_to_spark(schema)
     renamed = frame.toDF(*(f"c{at}" for at in range(len(names))))
     columns = [
         F.col(f"c{at}").cast(wanted[name].dataType).alias(name) for at, name in enumerate(names)
     ]
-    columns += [F.lit(value).alias(name) for name, value in constants.items()]
+    columns += [
+        F.lit(value).cast(wanted[name].dataType).alias(name) for name, value in constants.items()
+    ]
     return renamed.select(*columns)
 
 

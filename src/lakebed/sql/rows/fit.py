@@ -40,19 +40,16 @@ def fit_rows(rows: Any, target: Target) -> Any:
 
     given = columns_of(rows)
     names = _matched(given.names, target)
-    kinds = {}
     for at, name in enumerate(names):
-        wanted = target.schema.field(name).type
-        if not fits(given.field(at).type, wanted):
+        if not fits(given.field(at).type, target.schema.field(name).type):
             raise _mismatch(target, name, given.field(at).type)
-        kinds[name] = wanted
-    return fitted_frame(rows, names, kinds, _constants(target))
+    return fitted_frame(rows, names, target.schema, _constants(target, names))
 
 
 def _fit_arrow(rows: pa.Table | pa.RecordBatchReader, target: Target) -> pa.RecordBatchReader:
     reader = rows.to_reader() if isinstance(rows, pa.Table) else rows
     names = _matched(reader.schema.names, target)
-    constants = _constants(target)
+    constants = _constants(target, names)
     fields = [target.schema.field(name).with_nullable(True) for name in (*names, *constants)]
     schema = pa.schema(fields)
     for at, name in enumerate(names):
@@ -100,11 +97,17 @@ def _matched(given: Sequence[str], target: Target) -> list[str]:
     return [spelled[name.lower()] for name in given]
 
 
-def _constants(target: Target) -> dict[str, object]:
-    return {
+def _constants(target: Target, names: Sequence[str]) -> dict[str, object]:
+    """Return the values of the columns that the query does not return; null if none is fixed."""
+    fixed = {
         name: stored(pa.scalar(value), target.schema.field(name).type, name, repr(value)).as_py()
         for name, value in target.fixed.items()
     }
+    left = [name for name in target.schema.names if name not in (*names, *fixed)]
+    for name in left:
+        if not target.schema.field(name).nullable:
+            raise SchemaError(f"table {target.table!r}: column {name!r} needs a value: it is NOT NULL")
+    return fixed | dict.fromkeys(left)
 
 
 def _normal(kind: pa.DataType) -> pa.DataType:

@@ -113,9 +113,6 @@ def _target(table: Table, statement: Insert) -> Target:
         raise InvalidError(f"INSERT: a column is named twice in {', '.join(names)}")
     if statement.columns is None:
         names = [name for name in schema.names if name not in fixed]
-    if statement.columns is not None:
-        # As for every omitted column, the value is null.
-        fixed |= {name: None for name in schema.names if name not in (*names, *fixed)}
     return Target(table.name, schema, names, fixed, by_name=statement.by_name)
 
 
