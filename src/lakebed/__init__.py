@@ -26,10 +26,12 @@ from lakebed.errors import (
 if TYPE_CHECKING:
     from lakebed.api.description import Description
     from lakebed.api.layers import FileGroupLayers, Layer, Layers
+    from lakebed.api.merge.builder import MergeBuilder
     from lakebed.api.opening import create_table, drop_table, open_table
     from lakebed.api.table import Table
     from lakebed.sql.front import catalog, sql
     from lakebed.terminal.progress import set_progress
+    from lakebed.write.clauses.clause import lit
     from lakebed.write.spec.commit_summary import Commit
 
     __version__: str
@@ -48,6 +50,7 @@ __all__ = [
     "Layer",
     "Layers",
     "LockedError",
+    "MergeBuilder",
     "NotFoundError",
     "OptionError",
     "SchemaError",
@@ -58,6 +61,7 @@ __all__ = [
     "catalog",
     "create_table",
     "drop_table",
+    "lit",
     "local_session",
     "open_table",
     "set_progress",
@@ -70,10 +74,12 @@ _MODULES = {
     "FileGroupLayers": "lakebed.api.layers",
     "Layer": "lakebed.api.layers",
     "Layers": "lakebed.api.layers",
+    "MergeBuilder": "lakebed.api.merge.builder",
     "Table": "lakebed.api.table",
     "catalog": "lakebed.sql.front",
     "create_table": "lakebed.api.opening",
     "drop_table": "lakebed.api.opening",
+    "lit": "lakebed.write.clauses.clause",
     "open_table": "lakebed.api.opening",
     "set_progress": "lakebed.terminal.progress",
     "sql": "lakebed.sql.front",

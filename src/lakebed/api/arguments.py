@@ -7,6 +7,7 @@ import pyarrow as pa
 from lakebed.api.keys import keys_to_table
 from lakebed.errors import InvalidError, SchemaError
 from lakebed.format.names.meta_columns import META_COLUMNS
+from lakebed.format.timeline.commit_metadata import RESERVED_KEYS, is_reserved
 
 
 def checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[str]:
@@ -50,6 +51,25 @@ def checked_keys(keys: object) -> Sequence[object]:
     if isinstance(keys, (*texts, Mapping)) or not isinstance(keys, Sequence):
         raise InvalidError(f"keys: expected a list of keys, found {type(keys).__name__}")
     return keys
+
+
+def checked_metadata(given: object) -> dict[str, str]:
+    """Return the caller's commit metadata; raise InvalidError if a key is reserved."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidError(f"commit_metadata: expected a dict of strings, found {given!r}")
+    for key, value in given.items():
+        if type(key) is not str or type(value) is not str or not key:
+            raise InvalidError(
+                f"commit_metadata: expected strings as keys and values, found {key!r}: {value!r}"
+            )
+        if is_reserved(key):
+            raise InvalidError(
+                f"commit_metadata: the key {key!r} is reserved for the table format (so are "
+                f"{', '.join(RESERVED_KEYS)} and names that begin with lakebed.); use another name"
+            )
+    return dict(given)
 
 
 def checked_where(where: object) -> str:

@@ -10,7 +10,14 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from lakebed.engine.engine import ArrowEngine
-from lakebed.errors import InvalidError
+from lakebed.engine.merging.source import (
+    as_repeatable,
+    collect_source,
+    merged_source,
+    upserted_source,
+)
+from lakebed.errors import InvalidError, UnsupportedError
+from lakebed.merge.rule import Merger
 from lakebed.model.executor import Executor, NearExecutor
 from lakebed.model.options.writers import DRIVER_MAX_BYTES
 from lakebed.scan.scan import Scan
@@ -18,12 +25,18 @@ from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot
+from lakebed.write.clauses.bind import BoundMerge, bind_merge
+from lakebed.write.clauses.clause import MergeStatement
+from lakebed.write.clauses.plan import MergePlan, plan_merge, source_schema
+from lakebed.write.clauses.targets import keys_to_look_up, scan_target
 from lakebed.write.pipeline import Source
 from lakebed.write.spec.write_spec import DEFAULT_MEMORY_BYTES
 
 # Passing rows from this process to Spark is slower than reading them in Spark's tasks, so the
 # limit for rows held in this process is this many times lower than the limit for bytes read.
 _HELD = 32
+# A source of a merge with at most this many rows is merged in this process.
+_MERGED_ROWS = 10_000
 # Approximate ratio of the size of rows in memory to the size of their file.
 _UNPACKED = 4
 
@@ -45,6 +58,10 @@ class Engine(Protocol):
 
     def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
         """Return a source that stages the rows of a scan, planned when the write begins."""
+        ...
+
+    def columns(self, data: object) -> pa.Schema:
+        """Return the columns of rows that a caller passes."""
         ...
 
     def collected(self, rows: Any) -> pa.Table:
@@ -135,6 +152,58 @@ class Engines:
             return self._arrow.scanned(schema, plan)
         return self.main.scanned(schema, plan)
 
+    def merged(
+        self,
+        statement: MergeStatement,
+        source: object,
+        snapshot: Snapshot,
+        merger: Merger | None,
+    ) -> Source:
+        """Return a source of the rows that a merge writes; an update has no `source` of its own."""
+        on_spark = self._spark is not None and (
+            statement.on is None or self.for_data(source) is self._spark
+        )
+        groups = snapshot.view(merger).column_groups
+        schema: pa.Schema | None = None
+        if statement.on is not None:
+            engine = self.for_data(source)
+            source = source if engine is self._spark else as_repeatable(source)
+            schema = source_schema(engine.columns(source))
+        plan = plan_merge(statement, snapshot.config, snapshot.schema, groups, schema)
+        if not on_spark:
+            here = bind_merge(plan, schema)
+            if plan.is_upsert:
+                return upserted_source(here, source)
+            held = None if schema is None else collect_source(source)
+            return merged_source(here, held, merger, self._arrow.read)
+        assert self._spark is not None, "checked above"
+        merge = _bound(plan, schema)
+        near = None if merge is None else self._merged_here(merge, source, snapshot, merger)
+        if near is not None:
+            return near
+        read = plan.read_by_spark if merge is None else merge.read
+        return self._spark.merged(plan, source, merger, read)
+
+    def _merged_here(
+        self, merge: BoundMerge, source: object, snapshot: Snapshot, merger: Merger | None
+    ) -> Source | None:
+        """Return the source of a small merge that this process evaluates as Spark would, or None."""
+        assert self._spark is not None, "without a session there is no choice"
+        limit = self._max_bytes(snapshot.config)
+        if not self.is_exact or merge.plan.is_upsert or not limit:
+            return None
+        rows = None
+        if merge.plan.statement.on is not None:
+            rows = self._spark.first_rows(source, _MERGED_ROWS)
+            if rows is None or rows.nbytes > limit // _HELD:
+                return None
+            rows = collect_source(rows)
+        if rows is None or keys_to_look_up(merge.plan, rows) is None:
+            scan = scan_target(merge, snapshot, merger)
+            if scan.cost_bytes > limit:
+                return None
+        return merged_source(merge, rows, merger, self._arrow.read)
+
     def _max_bytes(self, config: TableConfig) -> int:
         assert self._spark is not None, "only Spark has a driver"
         name = DRIVER_MAX_BYTES.name
@@ -150,6 +219,14 @@ class Engines:
                 "a DataFrame needs a session: open the table with open_table(spark, path)"
             )
         return self._arrow
+
+
+def _bound(plan: MergePlan, source: pa.Schema | None) -> BoundMerge | None:
+    """Return the bound merge, or None if only Spark can evaluate its expressions."""
+    try:
+        return bind_merge(plan, source)
+    except UnsupportedError:
+        return None
 
 
 def _is_small(scan: Scan, limit: int) -> bool:

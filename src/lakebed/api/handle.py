@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from typing import TypeVar
 
 import pyarrow as pa
@@ -17,7 +16,6 @@ from lakebed.errors import InvalidError, UnfinishedError
 from lakebed.index.secondary.open_index import UnusableIndex, open_indexes
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
-from lakebed.model.instant import resolve_as_of
 from lakebed.scan.index_choice import Indexes
 from lakebed.services.indexing.advisor import ScanLog
 from lakebed.services.unfinished import finish_unfinished
@@ -31,13 +29,13 @@ from lakebed.table.config.writable import check_writable
 from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot, load_snapshot
+from lakebed.table.time_travel import History, Moment
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
-Moment = str | date | datetime
 
 
 @dataclass(slots=True)
@@ -117,7 +115,7 @@ class TableHandle:
 
     def _snapshot(self, as_of: Moment | None) -> Snapshot:
         self._config = load_config(self._storage)
-        instant = None if as_of is None else resolve_as_of(as_of, self._config.zone)
+        instant = None if as_of is None else self._history().instant_of(as_of)
         snapshot = load_snapshot(self._storage, self._config, instant, self._commits)
         if instant is not None and not snapshot.timeline.commits:
             self._check_begun(instant)
@@ -133,6 +131,9 @@ class TableHandle:
             return held.snapshot
         self._held = _Held(snapshot)
         return snapshot
+
+    def _history(self) -> History:
+        return History(self._storage, self._config, self._commits.active)
 
     def _caches(self, snapshot: Snapshot) -> "_Held":
         """Return the caches of a snapshot; new ones if another thread has replaced the snapshot."""

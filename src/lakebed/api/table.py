@@ -8,13 +8,11 @@ import pyarrow as pa
 
 from lakebed.api.arguments import checked_columns, checked_keys, checked_where, key_batches
 from lakebed.api.description import Description, describe
-from lakebed.api.handle import Moment
 from lakebed.api.layers import Layers, layers_of
+from lakebed.api.merge.tables import TableMerges
 from lakebed.api.named_rows import split_routed, split_valued, value_batches
-from lakebed.api.writing import TableWrites
 from lakebed.errors import DamageWarning, InvalidError, UnsupportedError
 from lakebed.format.names.meta_columns import META_COLUMNS
-from lakebed.model.instant import resolve_as_of, resolve_since
 from lakebed.model.options.services import INDEX_ADVISOR
 from lakebed.scan.explain import Explanation, explain_scan
 from lakebed.scan.lookup import look_up, plan_lookup
@@ -25,12 +23,13 @@ from lakebed.table.changes.commit_range import commits_between
 from lakebed.table.changes.scan import plan_changes
 from lakebed.table.history import files_table, history_table
 from lakebed.table.snapshot import Snapshot
+from lakebed.table.time_travel import Moment
 
 _ON_DAMAGE = ("fail", "skip")
 _READ_MODES = ("snapshot", "read_optimized", "cdc")
 
 
-class Table(TableWrites):
+class Table(TableMerges):
     """A handle on one table; each call sees the latest commits.
 
     Get one from `create_table` or `open_table`. With a Spark session, reads return DataFrames;
@@ -60,6 +59,8 @@ class Table(TableWrites):
             as_of: Read the table as of this time: only commits that had started by then count. An
                 instant, a date or timestamp string, a datetime, or seconds or milliseconds since
                 1970 as a string. Values without a time zone are in the table's, UTC by default.
+                Or a version, as an int: 0 is the first commit (see `history`). Or a tag: the
+                comment of a savepoint, also as `"tag:comment"`.
             since: Return only rows written by commits completed after this time, in the same forms
                 as `as_of`. `"earliest"` starts with the first commit.
             until: Return only rows written by commits completed up to this time.
@@ -251,7 +252,8 @@ class Table(TableWrites):
         """Return all instants of the timeline, newest first, with counts of what they wrote.
 
         The columns are instant, completion_time, action, state and operation, counts of files, rows
-        and bytes, and whether the instant is archived.
+        and bytes, whether the instant is archived, the version number of a commit, for `as_of`, and
+        the commit metadata that its writer passed.
         """
         return history_table(self._snapshot(None))
 
@@ -290,9 +292,9 @@ class Table(TableWrites):
                 "every row that was written; use mode 'snapshot' or 'cdc'"
             )
         snapshot = self._snapshot(None)
-        zone = self._config.zone
-        begin = None if since is None else resolve_since(since, zone)
-        end = None if until is None else resolve_as_of(until, zone)
+        history = self._history()
+        begin = None if since is None else history.since(since)
+        end = None if until is None else history.until(until)
         commits = commits_between(snapshot, begin, end)
         names = checked_columns(columns, snapshot.schema)
         if mode != "cdc":

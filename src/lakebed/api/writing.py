@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakebed.api.arguments import checked_keys, checked_where, key_schema
+from lakebed.api.arguments import checked_keys, checked_metadata, checked_where, key_schema
 from lakebed.api.group_columns import given_fields, given_group, given_type
 from lakebed.api.indexes import TableIndexes
 from lakebed.api.named_rows import named_rows
@@ -62,6 +62,7 @@ class TableWrites(TableIndexes):
         fill_missing: bool = False,
         index: str | None = None,
         buckets: int | None = None,
+        commit_metadata: Mapping[str, str] | None = None,
     ) -> Commit:
         """Write `rows` as base files sorted by record key: the fastest way to fill a table.
 
@@ -79,6 +80,9 @@ class TableWrites(TableIndexes):
                 `"global_simple"`. Only needed for the first write to a table that another engine
                 created and whose properties name no index.
             buckets: The number of buckets for such an index that hashes keys.
+            commit_metadata: Strings to store in the commit, such as the checkpoint of a stream.
+                `history` shows them, and Hudi finds its checkpoints among them
+                (`streamer.checkpoint.key.v2`).
 
         Returns:
             A printable summary of the write; its `instant` identifies the commit, for `as_of`.
@@ -89,7 +93,11 @@ class TableWrites(TableIndexes):
             ConflictError: Another writer changed the same file groups; nothing was written.
         """
         return self._write(
-            BULK_INSERT, rows, Intake(evolve, fill_missing), self._named_index(index, buckets)
+            BULK_INSERT,
+            rows,
+            Intake(evolve, fill_missing),
+            self._named_index(index, buckets),
+            commit_metadata=commit_metadata,
         )
 
     def insert(
@@ -100,6 +108,7 @@ class TableWrites(TableIndexes):
         fill_missing: bool = False,
         index: str | None = None,
         buckets: int | None = None,
+        commit_metadata: Mapping[str, str] | None = None,
     ) -> Commit:
         """Add `rows`, merging those whose key exists in the file group to which they are written.
 
@@ -108,7 +117,11 @@ class TableWrites(TableIndexes):
         result and errors are those of `bulk_insert`.
         """
         return self._write(
-            INSERT, rows, Intake(evolve, fill_missing), self._named_index(index, buckets)
+            INSERT,
+            rows,
+            Intake(evolve, fill_missing),
+            self._named_index(index, buckets),
+            commit_metadata=commit_metadata,
         )
 
     def upsert(
@@ -119,6 +132,7 @@ class TableWrites(TableIndexes):
         fill_missing: bool = False,
         index: str | None = None,
         buckets: int | None = None,
+        commit_metadata: Mapping[str, str] | None = None,
     ) -> Commit:
         """Add `rows`, or merge them with existing rows of the same key by the table's merge mode.
 
@@ -136,10 +150,20 @@ class TableWrites(TableIndexes):
             ['B', 'a', 'c']
         """
         return self._write(
-            UPSERT, rows, Intake(evolve, fill_missing), self._named_index(index, buckets)
+            UPSERT,
+            rows,
+            Intake(evolve, fill_missing),
+            self._named_index(index, buckets),
+            commit_metadata=commit_metadata,
         )
 
-    def update_columns(self, rows: object, *, evolve: bool = False) -> Commit:
+    def update_columns(
+        self,
+        rows: object,
+        *,
+        evolve: bool = False,
+        commit_metadata: Mapping[str, str] | None = None,
+    ) -> Commit:
         """Update some columns of existing rows; all other columns keep their values.
 
         A key that is not in the table is added, with nulls in the columns that `rows` lack.
@@ -148,6 +172,7 @@ class TableWrites(TableIndexes):
             rows: The key columns, the partition and ordering columns if the table has them, and
                 the columns to set.
             evolve: Add new columns and widen types of the table to match `rows`.
+            commit_metadata: As for `upsert`.
 
         Raises:
             UnsupportedError: The table has a custom merger, which merges complete rows only.
@@ -156,9 +181,15 @@ class TableWrites(TableIndexes):
             raise UnsupportedError(
                 "update_columns cannot be combined with a custom merger, which merges whole rows; use upsert"
             )
-        return self._write(UPDATE_COLUMNS, rows, Intake(evolve))
+        return self._write(UPDATE_COLUMNS, rows, Intake(evolve), commit_metadata=commit_metadata)
 
-    def delete(self, keys: object | None = None, *, where: str | None = None) -> Commit:
+    def delete(
+        self,
+        keys: object | None = None,
+        *,
+        where: str | None = None,
+        commit_metadata: Mapping[str, str] | None = None,
+    ) -> Commit:
         """Delete rows by key, or all rows that match a predicate.
 
         Args:
@@ -166,6 +197,7 @@ class TableWrites(TableIndexes):
                 other columns are ignored. A dict without the partition columns deletes the key in
                 every partition. Keys that are not in the table are ignored.
             where: A SQL predicate, as for `read`. Pass either `keys` or `where`.
+            commit_metadata: As for `upsert`.
 
         Example:
             >>> import pyarrow as pa, lakebed
@@ -177,8 +209,10 @@ class TableWrites(TableIndexes):
         """
         if (keys is None) == (where is None):
             raise InvalidError("delete: pass either keys or where=<predicate>")
+        extra = checked_metadata(commit_metadata)
         if where is not None:
-            return self._execute(DELETE, self._matching(checked_where(where)), None)
+            source = self._matching(checked_where(where))
+            return self._execute(DELETE, replace(source, commit_metadata=extra), None)
         if isinstance(keys, Sequence):
             named = named_rows(
                 self._snapshot(None),
@@ -186,8 +220,8 @@ class TableWrites(TableIndexes):
                 self._merger,
                 lambda rows: self._engines.for_data(rows).source(rows),
             )
-            return self._execute(DELETE, named, None)
-        return self._write(DELETE, keys)
+            return self._execute(DELETE, replace(named, commit_metadata=extra), None)
+        return self._write(DELETE, keys, commit_metadata=extra)
 
     def insert_overwrite(
         self,
@@ -196,6 +230,7 @@ class TableWrites(TableIndexes):
         whole_table: bool = False,
         evolve: bool = False,
         fill_missing: bool = False,
+        commit_metadata: Mapping[str, str] | None = None,
     ) -> Commit:
         """Replace the partitions of `rows`, or the whole table, with `rows`.
 
@@ -205,9 +240,11 @@ class TableWrites(TableIndexes):
                 partition columns is always replaced as a whole.
             evolve: As for `bulk_insert`.
             fill_missing: As for `bulk_insert`.
+            commit_metadata: As for `upsert`.
         """
         operation = INSERT_OVERWRITE_TABLE if whole_table else INSERT_OVERWRITE
-        return self._write(operation, rows, Intake(evolve, fill_missing))
+        intake = Intake(evolve, fill_missing)
+        return self._write(operation, rows, intake, commit_metadata=commit_metadata)
 
     def delete_partitions(self, partitions: Sequence[str | Mapping[str, object]]) -> Commit:
         """Delete whole partitions.
@@ -395,10 +432,14 @@ class TableWrites(TableIndexes):
         rows: object,
         intake: Intake | None = None,
         named: WriterIndex | None = None,
+        *,
+        commit_metadata: Mapping[str, str] | None = None,
     ) -> Commit:
+        extra = checked_metadata(commit_metadata)
         self._check_writable()
         source = self._engines.for_data(rows).source(rows)
-        return self._execute(operation, replace(source, intake=intake or Intake()), named)
+        source = replace(source, intake=intake or Intake(), commit_metadata=extra)
+        return self._execute(operation, source, named)
 
     def _execute(self, operation: Operation, source: Source, named: WriterIndex | None) -> Commit:
         self._check_writable()

@@ -11,10 +11,11 @@ from lakebed.cli.answer import answering
 from lakebed.cli.arguments import AsOf, Debug, Json, Path, Settings, opened, opened_storage
 from lakebed.cli.drawing import age_of, age_text, align, draw_groups, read_groups
 from lakebed.model.clock import SystemClock
-from lakebed.model.instant import resolve_as_of
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.snapshot import Snapshot, load_snapshot
+from lakebed.table.time_travel import History
 from lakebed.terminal.text import plural, size_text
+from lakebed.timeline.active import ActiveTimeline
 
 _MAX_GROUPS = 20
 _MAX_ROWS = 30
@@ -46,7 +47,8 @@ def show(
     with answering(as_json=as_json, debug=debug) as answer:
         storage = opened_storage(path, options)
         config = load_config(storage)
-        instant = None if as_of is None else resolve_as_of(as_of, config.zone)
+        active = ActiveTimeline(storage, config.timeline_path)
+        instant = None if as_of is None else History(storage, config, active).instant_of(as_of)
         snapshot = load_snapshot(storage, config, instant)
         slices = [
             slice_

@@ -52,6 +52,10 @@ class ArrowEngine:
         stream = open_stream(data)
         return Source(stream.schema, lambda spec, _: stage_stream(stream, spec))
 
+    def columns(self, data: object) -> pa.Schema:
+        """Return the columns of rows that a caller passes."""
+        return open_stream(data).schema
+
     def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
         """Return a source that stages the rows of a scan, planned when the write begins."""
         return Source(

@@ -4,6 +4,7 @@ Functions that are not listed and expressions whose result could differ from Spa
 with an error that names them. So are constant expressions whose evaluation fails.
 """
 
+import difflib
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -183,11 +184,10 @@ class Binder:
         name = str(node.value)
         near = [known for known in self._schema.names if known.lower() == name.lower()]
         if len(near) != 1:
-            found = f"column {name} is ambiguous" if near else f"no column {name}"
-            raise SchemaError(
-                f"predicate {self._text[:200]!r}: {found}; the table has "
-                f"{', '.join(self._schema.names)}"
-            )
+            names = self._schema.names
+            found = f"column {name} is ambiguous; the table has {', '.join(names)}"
+            found = found if near else missing_column(name, names)
+            raise SchemaError(f"predicate {self._text[:200]!r}: {found}")
         return Column(near[0], self._schema.field(near[0]).type)
 
     def _field(self, node: Syntax) -> Bound:
@@ -377,6 +377,20 @@ class Binder:
 
     def _call_of(self, name: str, node: Syntax, args: Sequence[Syntax]) -> Bound:
         return bind_function(self, name, [self.bind(arg) for arg in args], self.spelled(node))
+
+
+def missing_column(name: str, names: Sequence[str], *, qualified: bool = False) -> str:
+    """Return the message for a column that does not exist, with the most similar name.
+
+    >>> missing_column("amuont", ["id", "amount"])
+    'no column amuont (did you mean amount?); the table has id, amount'
+    """
+    plain = {known.rpartition(".")[2] if qualified else known: known for known in names}
+    folded = {known.lower(): full for known, full in plain.items()}
+    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
+    hint = f" (did you mean {folded[near[0]]}?)" if near else ""
+    what = "the columns are" if qualified else "the table has"
+    return f"no column {name}{hint}; {what} {', '.join(names)}"
 
 
 def literal(value: pa.Scalar) -> Constant:

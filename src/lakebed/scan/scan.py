@@ -270,7 +270,7 @@ class Scan:
 def plan_scan(
     snapshot: Snapshot,
     columns: Sequence[str],
-    where: str | None,
+    where: str | Predicate | None,
     merger: Merger | None = None,
     *,
     read_optimized: bool = False,
@@ -297,7 +297,7 @@ def plan_scan(
 def _plan_snapshot(
     snapshot: Snapshot,
     columns: Sequence[str],
-    where: str | None,
+    where: str | Predicate | None,
     merger: Merger | None,
     indexes: Indexes,
     *,
@@ -332,7 +332,7 @@ def plan_incremental(
     snapshot: Snapshot,
     commits: Sequence[RangeCommit],
     columns: Sequence[str],
-    where: str | None,
+    where: str | Predicate | None,
     merger: Merger | None = None,
 ) -> Scan:
     """Plan an incremental read of `commits`."""
@@ -365,7 +365,7 @@ def _plan_standing(
     commits: Sequence[RangeCommit],
     ignored: frozenset[str],
     columns: Sequence[str],
-    where: str | None,
+    where: str | Predicate | None,
     merger: Merger | None,
 ) -> Scan:
     """Plan a read of the rows of `commits` that are current once all of these have completed."""
@@ -387,7 +387,7 @@ def _scan(
     snapshot: Snapshot,
     slices: Sequence[FileSlice],
     columns: Sequence[str],
-    where: str | None,
+    where: str | Predicate | None,
     merger: Merger | None,
     found: Found | None = None,
 ) -> Scan:
@@ -412,7 +412,11 @@ def _scan(
     )
 
 
-def parse_where(where: str | None, schema: pa.Schema) -> Predicate | None:
-    """Parse a predicate on table and meta columns; raise an error if it is invalid."""
-    full = pa.schema([*META_FIELDS, *schema])
-    return None if where is None else Predicate.parse(where, full)
+def parse_where(where: str | Predicate | None, schema: pa.Schema) -> Predicate | None:
+    """Parse a predicate on table and meta columns, unless it is parsed already.
+
+    Raises an error if it is invalid.
+    """
+    if not isinstance(where, str):
+        return where
+    return Predicate.parse(where, pa.schema([*META_FIELDS, *schema]))

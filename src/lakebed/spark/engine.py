@@ -1,17 +1,19 @@
 """The Spark engine behind the public API."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakebed.errors import InvalidError, SchemaError
+from lakebed.merge.rule import Merger
 from lakebed.model.executor import Executor
 from lakebed.scan.scan import Scan
 from lakebed.spark.errors import translated
 from lakebed.spark.executor import SparkExecutor
 from lakebed.spark.locate import stage_joined
+from lakebed.spark.merging import SparkMerge, upserted_frame
 from lakebed.spark.read import (
     FramePlan,
     changes_frame,
@@ -25,6 +27,7 @@ from lakebed.spark.session import check_session
 from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.config.given_schema import given_schema
 from lakebed.table.snapshot import Snapshot
+from lakebed.write.clauses.plan import MergePlan
 from lakebed.write.pipeline import Source
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import Staged
@@ -77,6 +80,11 @@ class SparkEngine:
 
         return Source(schema, stage, looks_up=True, repeatable=True)
 
+    def columns(self, data: object) -> pa.Schema:
+        """Return the columns of a DataFrame."""
+        assert isinstance(data, DataFrame), data
+        return spark_to_arrow(data.schema)
+
     def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
         """Return a source that stages the rows of a scan of the table as of the start of the write."""
         check_session(self._spark)
@@ -86,6 +94,29 @@ class SparkEngine:
             return stage_joined(self._spark, frame, spec, snapshot)
 
         return Source(schema, stage, looks_up=True, reads_table=True, repeatable=True)
+
+    def merged(
+        self,
+        plan: MergePlan,
+        frame: DataFrame | None,
+        merger: Merger | None,
+        read: Sequence[str],
+    ) -> Source:
+        """Return a source of the rows that a merge writes; `read` are the columns it reads."""
+        check_session(self._spark)
+        if frame is not None and frame.isStreaming:
+            raise InvalidError("this DataFrame is a stream; merge each batch with foreachBatch")
+        if frame is not None and plan.is_upsert:
+            return self.source(upserted_frame(plan, frame, self._spark))
+        return SparkMerge(self._spark, plan, frame, merger, read, self.is_exact).source()
+
+    def first_rows(self, frame: DataFrame, rows: int) -> pa.Table | None:
+        """Return all rows of a DataFrame, or None if it has more than `rows`."""
+        with translated():
+            found = frame.limit(rows + 1).toArrow()
+        if found.num_rows > rows:
+            return None
+        return found.cast(spark_to_arrow(frame.schema))
 
     def plan(self, scan: Scan) -> FramePlan:
         """Decide which slices of `scan` Spark reads itself."""

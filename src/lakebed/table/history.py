@@ -2,9 +2,10 @@
 
 import pyarrow as pa
 
-from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.format.timeline.commit_metadata import CommitMetadata, is_reserved
 from lakebed.table.files.file_group import BaseFile
 from lakebed.table.snapshot import Snapshot
+from lakebed.table.time_travel import History
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS
 
@@ -22,6 +23,8 @@ HISTORY_SCHEMA = pa.schema(
         ("rows_deleted", pa.int64()),
         ("bytes_written", pa.int64()),
         ("archived", pa.bool_()),
+        ("version", pa.int64()),
+        ("commit_metadata", pa.map_(pa.string(), pa.string())),
     ]
 )
 
@@ -66,6 +69,11 @@ def history_table(snapshot: Snapshot) -> pa.Table:
             what = f"archived {archived.action} {archived.requested}"
             row |= _counts(CommitMetadata.parse(archived.metadata, what))
         rows.append(row)
+    history = History(snapshot.storage, snapshot.config, snapshot.commits.active)
+    numbers = {version.requested: version.number for version in history.versions()}
+    for row in rows:
+        if row["action"] in COMMIT_ACTIONS and row["state"] == "completed":
+            row["version"] = numbers.get(str(row["instant"]))
     rows.sort(key=lambda row: str(row["instant"]), reverse=True)
     return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
 
@@ -98,6 +106,9 @@ def _counts(metadata: CommitMetadata) -> dict[str, object]:
     stats = [stat for held in metadata.partition_to_write_stats.values() for stat in held]
     return {
         "operation": metadata.operation_type,
+        "commit_metadata": {
+            key: value for key, value in metadata.extra_metadata.items() if not is_reserved(key)
+        },
         "files": len(stats),
         "rows_written": sum(stat.num_writes or 0 for stat in stats),
         "rows_inserted": sum(stat.num_inserts or 0 for stat in stats),

@@ -110,4 +110,5 @@ def make_spec(
         markers=columns.markers,
         indexes=IndexWriters.of(snapshot.config, columns.table),
         touched=columns.touched,
+        flagged=intake.flagged,
     )

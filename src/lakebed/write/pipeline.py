@@ -9,6 +9,7 @@ import pyarrow as pa
 from lakebed.commit.conflict import Reads
 from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import CorruptError
+from lakebed.expr.predicate import Predicate
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.index.consistent_hashing import check_groups_may_end
 from lakebed.index.kinds import strategy_of
@@ -82,10 +83,16 @@ class Source:
     reads_table: bool = False
     repeatable: bool = False
     # The predicate that selected rows of the table.
-    where: str | None = None
+    where: str | Predicate | None = None
     # Counts the rows of the table that match the keys to delete.
     found: Callable[[Snapshot], int] | None = None
+    # Counts the rows that were changed, if staging knows them.
+    counted: Callable[[], RowCounts] | None = None
+    # Whether the rows that were read have the keys that are written, so that no row of another key
+    # can matter.
+    reads_own_keys: bool = False
     intake: Intake = field(default_factory=Intake)
+    commit_metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 def execute_write(
@@ -143,17 +150,19 @@ def execute_write(
         transaction.participants.append(IndexParticipant(spec, written))
         stats = (stat for status in written for stat in status.stats)
         metadata = CommitMetadata.of(operation.name, spec.view.avro_schema, stats, replaced)
+        metadata = metadata.with_extra(source.commit_metadata)
         metadata = _marked_first(metadata, transaction.snapshot)
         if spec.index.records_keys:
             transaction.participants.append(RecordIndexEntries(written))
         # Counting may read the table; if that fails, nothing was committed.
         counts = _counts(spec, source, transaction.snapshot, written, bool(replaced))
+        reads_rows = source.reads_table and not source.reads_own_keys
         completion = transaction.commit(
             metadata,
             {status.group.partition for status in written},
             looked=_looked(operation, spec, touched),
             blind=_is_blind(operation, spec, source),
-            reads=_reads(source, transaction) if source.reads_table else None,
+            reads=_reads(source, transaction) if reads_rows else None,
         )
     commit = Commit.of(transaction.instant, completion, metadata, counts)
     return replace(commit, buckets=chosen), transaction.config
@@ -190,8 +199,7 @@ def _marked_first(metadata: CommitMetadata, snapshot: Snapshot) -> CommitMetadat
             return metadata
     except CorruptError:
         return metadata
-    extra = {**metadata.extra_metadata, FIRST_COMMIT: "true"}
-    return replace(metadata, extra_metadata=extra)
+    return metadata.with_extra({FIRST_COMMIT: "true"})
 
 
 def _met(snapshot: Snapshot, spec: WriteSpec, touched: set[str]) -> Snapshot:
@@ -232,6 +240,8 @@ def _counts(
     replaces: bool,
 ) -> RowCounts:
     """Count inserted, updated and deleted rows; None where the write did not look them up."""
+    if source.counted is not None:
+        return source.counted()
     # The rows of a write are the same in all column groups.
     first = spec.parts[0].column_group
     counts = total(s.counts for s in written if s.group.column_group == first)

@@ -73,7 +73,7 @@ def _pop(batch: pa.RecordBatch, name: str) -> pa.Array | None:
 def _wanted(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
     """Drop the columns that control the write and are not stored."""
     fields = list(spec.schema)
-    steering = {LOCATED_FILE, RECORD_KEY, *(name for name, _ in spec.markers)}
+    steering = {LOCATED_FILE, RECORD_KEY, FLAGS, *(name for name, _ in spec.markers)}
     kept = [
         name
         for name in batch.schema.names
@@ -90,8 +90,12 @@ def _flags(batch: pa.RecordBatch, spec: WriteSpec) -> pa.Array | None:
     """
     if spec.operation.kind is Kind.DELETE:
         return pa.array(np.full(batch.num_rows, COMMIT_TIME_DELETE, dtype=np.uint8))
-    if not spec.markers:
+    if not spec.may_delete:
         return None
+    flags = np.zeros(batch.num_rows, dtype=np.uint8)
+    if spec.flagged:
+        # Spark has no unsigned integers.
+        flags = batch.column(FLAGS).cast(pa.uint8()).to_numpy()
     gone = np.zeros(batch.num_rows, dtype=np.bool_)
     for name, text in spec.markers:
         position = find_field(list(batch.schema), name)
@@ -99,7 +103,7 @@ def _flags(batch: pa.RecordBatch, spec: WriteSpec) -> pa.Array | None:
             column = batch.column(position)
             marked = column if text is None else pc.equal(column.cast(pa.string()), text)
             gone |= pc.fill_null(marked, False).to_numpy(zero_copy_only=False)
-    return pa.array(np.where(gone, DELETED, 0).astype(np.uint8))
+    return pa.array(np.where(gone, flags | DELETED, flags).astype(np.uint8))
 
 
 def _check_ordering(rows: pa.RecordBatch, keys: pa.StringArray, spec: WriteSpec) -> None:

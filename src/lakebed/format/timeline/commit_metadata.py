@@ -6,7 +6,7 @@ with the same fields (`json_record`). Attributes are Hudi's fields in snake_case
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Final, Self, cast
 
 from lakebed.format.names.instant_name import LAYOUT_1, LAYOUT_2
@@ -22,6 +22,8 @@ from lakebed.format.timeline.ocf import Record, Schema, decode_record, encode_re
 NO_PREVIOUS_COMMIT: Final = "null"
 """`prev_commit` of the first file of a file group: the string "null", not Avro's null."""
 
+RESERVED_KEYS: Final = ("schema", "latest_schema", "ROLLING_STAT")
+"""Keys of the extra metadata that Hudi writes; ours begin with `lakebed.`."""
 KEEPS_COMMIT_TIMES: Final = "lakebed.keeps.commit.times"
 """A key in the extra metadata of our log compactions: rows keep their original commit times."""
 
@@ -85,6 +87,15 @@ class WriteStat:
     key_range: tuple[str, str] | None = field(default=None, compare=False)
 
 
+def is_reserved(key: str) -> bool:
+    """Return whether a key of the extra metadata belongs to the table format, not to users.
+
+    >>> is_reserved("schema"), is_reserved("streamer.checkpoint.key.v2")
+    (True, False)
+    """
+    return key in RESERVED_KEYS or key.startswith("lakebed.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMetadata:
     """The metadata of one completed commit, with its write statistics per partition.
@@ -118,6 +129,10 @@ class CommitMetadata:
             operation_type=operation_type,
             partition_to_replace_file_ids=replaced,
         )
+
+    def with_extra(self, more: Mapping[str, str]) -> Self:
+        """Return the metadata with these entries added to the extra metadata."""
+        return replace(self, extra_metadata={**self.extra_metadata, **more}) if more else self
 
     @classmethod
     def parse(cls, data: bytes, what: str, layout: int = LAYOUT_2) -> Self:

@@ -3,11 +3,12 @@
 import logging
 from collections.abc import Mapping, Sequence
 
-from lakebed.model.instant import resolve_as_of, resolve_since
 from lakebed.model.options.read import ReadOptions
 from lakebed.table.changes.commit_range import RangeCommit, commits_between
 from lakebed.table.location import TableFolder, find_table
 from lakebed.table.snapshot import Snapshot, load_snapshot
+from lakebed.table.time_travel import History
+from lakebed.timeline.active import ActiveTimeline
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,9 @@ def snapshot_of(options: ReadOptions) -> tuple[Snapshot, TableFolder]:
     """
     place = find_table(options.path, options.storage_options)
     config = place.config
-    as_of = None if options.as_of is None else resolve_as_of(options.as_of, config.zone)
+    active = ActiveTimeline(place.root, config.timeline_path)
+    history = History(place.root, config, active)
+    as_of = None if options.as_of is None else history.instant_of(options.as_of)
     snapshot = load_snapshot(place.root, config, as_of)
     if place.folder:
         place.check_partition(snapshot.slices)
@@ -36,7 +39,7 @@ def snapshot_of(options: ReadOptions) -> tuple[Snapshot, TableFolder]:
 
 def commits_of(options: ReadOptions, snapshot: Snapshot) -> Sequence[RangeCommit]:
     """Return the commits of the range that the options select."""
-    zone = snapshot.config.zone
-    since = None if options.since is None else resolve_since(options.since, zone)
-    until = None if options.until is None else resolve_as_of(options.until, zone)
+    history = History(snapshot.storage, snapshot.config, snapshot.commits.active)
+    since = None if options.since is None else history.since(options.since)
+    until = None if options.until is None else history.until(options.until)
     return commits_between(snapshot, since, until)

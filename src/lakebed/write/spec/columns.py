@@ -56,7 +56,9 @@ def settle_columns(
     rows = pa.schema([f for f in incoming if f.name not in steering or _held(known, f)])
     if groups:
         _check_columns(config, rows, _needed(config), ())
-        grouped = divide_columns(config.name, operation, known, rows, intake, groups, bool(markers))
+        grouped = divide_columns(
+            config.name, operation, known, rows, intake, groups, bool(markers) or intake.flagged
+        )
         text = arrow_to_avro(known, config.name)
         return Columns(grouped.staged, known, text, markers, grouped.touched)
     _check_columns(config, rows, _needed(config), config.ordering_fields)

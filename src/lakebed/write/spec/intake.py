@@ -8,8 +8,10 @@ class Intake:
     """How a write handles rows whose columns differ from the table's.
 
     With `evolve`, new columns and wider types are added to the table; with `fill_missing`, a
-    missing column is null if it is nullable.
+    missing column is null if it is nullable. With `flagged`, the rows have a column of flags
+    (`merge/run.py`), which marks the rows to delete.
     """
 
     evolve: bool = False
     fill_missing: bool = False
+    flagged: bool = False

@@ -59,6 +59,8 @@ class WriteSpec:
     touched: tuple[TouchedGroup, ...] = ()
     column_group: str = ""
     deletes_only: bool = False
+    # Whether the rows have a column of flags.
+    flagged: bool = False
 
     @property
     def parts(self) -> tuple["WriteSpec", ...]:
@@ -120,7 +122,7 @@ class WriteSpec:
     @property
     def may_delete(self) -> bool:
         """Return whether staged rows carry flags, because some may be deletes."""
-        return self.operation.kind is Kind.DELETE or bool(self.markers)
+        return self.operation.kind is Kind.DELETE or self.flagged or bool(self.markers)
 
     @property
     def staged_rule(self) -> MergeRule:
