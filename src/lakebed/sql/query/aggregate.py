@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import InvalidError, UnsupportedError
+from lakebed.expr.scope import Expression
 from lakebed.sql.query.local_rows import grouping_key
-from lakebed.sql.syntax.expressions import Expression
 
 FUNCTIONS: Final = ("count", "sum", "min", "max", "avg")
 _MANY_GROUPS = 1 << 19
@@ -47,7 +47,7 @@ class Aggregate:
             if function != "count":
                 raise InvalidError(f"SQL: {text}: expected an expression, found *")
             return cls(function, None, pa.int64(), text)
-        return cls(function, argument, _result(function, argument.kind, text), text)
+        return cls(function, argument, _result(function, argument.bound.kind, text), text)
 
     def parts(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """Return the columns to aggregate for the rows of a batch, by the part that they make."""
@@ -112,7 +112,7 @@ def aggregated(
         if sum(table.num_rows for table in held) > _MANY_GROUPS:
             held = [_combined(held, names)]
     if not held:
-        kinds = [key.kind for key in keys]
+        kinds = [key.bound.kind for key in keys]
         if keys:
             return pa.table(
                 [pa.array([], kind) for kind in (*kinds, *(one.kind for one in aggregates))],

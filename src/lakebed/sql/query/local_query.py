@@ -14,7 +14,7 @@ from lakebed.sql.query.local_rows import Order, distinct, limited, ordered, proj
 from lakebed.sql.query.tables import Source, find_references
 from lakebed.sql.session import Session
 from lakebed.sql.syntax.columns import split
-from lakebed.sql.syntax.expressions import Expression
+from lakebed.sql.syntax.expressions import parse_expression
 from lakebed.sql.syntax.qualifiers import unqualified
 from lakebed.sql.syntax.words import Words
 
@@ -194,7 +194,7 @@ def _number(clause: str, part: str) -> int:
 
 def _without_table(query: LocalQuery) -> pa.RecordBatchReader:
     row = pa.record_batch([pa.array([0])], ["one"])
-    items = [Expression.parse(item.text, pa.schema([])) for item in query.items]
+    items = [parse_expression(item.text, pa.schema([])) for item in query.items]
     batch = pa.record_batch(
         [item.values(row) for item in items], [item.name for item in query.items]
     )
@@ -205,9 +205,9 @@ def _run(session: Session, source: Source, query: LocalQuery) -> pa.RecordBatchR
     if query.group_by or any(_aggregate(item.text) for item in query.items):
         return _grouped(session, source, query)
     schema = source.schema
-    items = [Expression.parse(item.text, schema) for item in query.items]
+    items = [parse_expression(item.text, schema) for item in query.items]
     orders = [
-        Order(Expression.parse(_of_items(text, query.items), schema), descends, nulls_last)
+        Order(parse_expression(_of_items(text, query.items), schema), descends, nulls_last)
         for text, descends, nulls_last in query.order_by
     ]
     if query.is_distinct and orders:
@@ -248,17 +248,17 @@ def _grouped(session: Session, source: Source, query: LocalQuery) -> pa.RecordBa
     keys = [_of_items(text, query.items) for text in query.group_by]
     if query.is_distinct:
         raise session.needs_spark("DISTINCT with GROUP BY")
-    key_items = [Expression.parse(text, schema) for text in keys]
+    key_items = [parse_expression(text, schema) for text in keys]
     aggregates, outputs = [], []
     for item in query.items:
         called = _aggregate(item.text)
         if called is not None:
             function, argument = called
-            of = None if argument == "*" else Expression.parse(argument, schema)
+            of = None if argument == "*" else parse_expression(argument, schema)
             aggregates.append(Aggregate.of(function, of, item.text))
             outputs.append((item.name, len(keys) + len(aggregates) - 1))
             continue
-        bound = Expression.parse(item.text, schema).bound
+        bound = parse_expression(item.text, schema).bound
         place = next((at for at, key in enumerate(key_items) if key.bound == bound), None)
         if place is None:
             raise InvalidError(
@@ -279,7 +279,7 @@ def _grouped(session: Session, source: Source, query: LocalQuery) -> pa.RecordBa
             if wanted not in texts:
                 raise session.needs_spark(f"ORDER BY {text} of a grouped query")
             name = _quoted(outputs[texts[wanted]][0])
-            orders.append(Order(Expression.parse(name, table.schema), descends, nulls_last))
+            orders.append(Order(parse_expression(name, table.schema), descends, nulls_last))
         result = ordered(result, orders, None)
     return limited(result, query.offset, query.limit)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.sql.syntax.expressions import Expression
+from lakebed.expr.scope import Expression
 
 _MANY_ROWS = 1 << 20
 
@@ -24,7 +24,7 @@ def projected(
     reader: pa.RecordBatchReader, items: Sequence[Expression], names: Sequence[str]
 ) -> pa.RecordBatchReader:
     """Return the values of expressions for each row."""
-    schema = pa.schema([pa.field(n, item.kind) for n, item in zip(names, items, strict=True)])
+    schema = pa.schema([pa.field(n, item.bound.kind) for n, item in zip(names, items, strict=True)])
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in reader:

@@ -13,6 +13,7 @@ from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.scan.explain import Explanation
 from lakebed.sql.session import Session
 from lakebed.sql.syntax.hints import listed, nearest
+from lakebed.table.time_travel import Moment
 
 _CDC: Final = ("op", "ts_ms", "before", "after")
 _MODES: Final = ("latest_state", "cdc")
@@ -27,7 +28,7 @@ class Source:
     """What a query reads of a table: a snapshot, or the changes in a range of time."""
 
     table: Table
-    as_of: str | None = None
+    as_of: Moment | None = None
     since: str | None = None
     until: str | None = None
     mode: str = "snapshot"
@@ -102,7 +103,7 @@ def _table(session: Session, node: exp.Table) -> Source | None:
         if session.spark is not None and _spark_knows(session.spark, name):
             return None
         raise
-    return Source(table, as_of=_as_of(table, node.args.get("version")))
+    return Source(table, as_of=_as_of(node.args.get("version")))
 
 
 def _spark_knows(spark: Any, name: Sequence[str]) -> bool:
@@ -139,7 +140,7 @@ def _is_cte(node: exp.Table) -> bool:
     return False
 
 
-def _as_of(table: Table, version: exp.Expression | None) -> str | None:
+def _as_of(version: exp.Expression | None) -> Moment | None:
     if version is None:
         return None
     given = version.args.get("expression")
@@ -150,24 +151,8 @@ def _as_of(table: Table, version: exp.Expression | None) -> str | None:
         )
     text = str(given.this)
     if version.name.upper() == "VERSION" and text.isdigit() and len(text) < _INSTANT_DIGITS:
-        return _commit(table, int(text))
+        return int(text)
     return text
-
-
-def _commit(table: Table, number: int) -> str:
-    """Return the instant of a commit by its number, counted from 0."""
-    instants = [
-        row["instant"]
-        for row in reversed(table.history().to_pylist())
-        if row["state"] == "completed" and row["operation"]
-    ]
-    if number >= len(instants):
-        raise InvalidError(
-            f"VERSION AS OF {number}: table {table.name!r} has the versions 0 to {len(instants) - 1}"
-            if instants
-            else f"VERSION AS OF {number}: table {table.name!r} has no commit yet"
-        )
-    return str(instants[number])
 
 
 def _function(session: Session, call: exp.Func) -> Source | None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from sqlglot.tokens import TokenType
+
 from lakebed.api.table import Table
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.names.meta_columns import RECORD_KEY
@@ -26,7 +28,7 @@ def delete(session: Session, words: Words) -> Any:
     condition = words.text[begin:end]
     if not condition.strip():
         raise words.wrong("expected a condition")
-    if _has_subquery(condition):
+    if has_subquery(condition):
         return _delete_found(session, table, name, alias, condition)
     where = unqualified(condition, [alias, name[-1]], table.schema.names)
     return session.counts(table.delete(where=where))
@@ -63,7 +65,7 @@ def update(session: Session, words: Words) -> Any:
         if column in values:
             raise InvalidError(f"UPDATE: column {column!r} is assigned twice")
         values[column] = unqualified(value, names, columns)
-    if any(map(_has_subquery, (*values.values(), where or ""))):
+    if any(map(has_subquery, (*values.values(), where or ""))):
         raise UnsupportedError(
             "UPDATE: a subquery is not supported; use MERGE INTO ... USING (SELECT ...)"
         )
@@ -73,8 +75,11 @@ def update(session: Session, words: Words) -> Any:
 
 def assignment(item: str, names: list[str], columns: list[str], table: str) -> tuple[str, str]:
     """Return the column and the expression of `column = expression`."""
-    words = Words(unqualified(item, names, columns))
+    words = Words(item)
     column = words.name("a column")
+    folded = {name.lower() for name in names} - {name.lower() for name in columns}
+    if column.lower() in folded and words.take_sign(TokenType.DOT):
+        column = words.name("a column")
     if words.here is not None and words.here.text == ".":
         raise UnsupportedError(
             f"column {column!r}: a field of a struct cannot be assigned alone; assign the struct"
@@ -102,7 +107,8 @@ def _target(session: Session, words: Words, before: str = "WHERE") -> tuple[Name
     return name, alias, session.table(name)
 
 
-def _has_subquery(text: str) -> bool:
+def has_subquery(text: str) -> bool:
+    """Return whether an expression contains a query."""
     words = Words(text)
     return any(words.is_word(*_SUBQUERY, ahead=at) for at in range(len(words.tokens)))
 

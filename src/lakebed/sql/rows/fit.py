@@ -106,7 +106,9 @@ def _constants(target: Target, names: Sequence[str]) -> dict[str, object]:
     left = [name for name in target.schema.names if name not in (*names, *fixed)]
     for name in left:
         if not target.schema.field(name).nullable:
-            raise SchemaError(f"table {target.table!r}: column {name!r} needs a value: it is NOT NULL")
+            raise SchemaError(
+                f"table {target.table!r}: column {name!r} needs a value: it is NOT NULL"
+            )
     return fixed | dict.fromkeys(left)
 
 
