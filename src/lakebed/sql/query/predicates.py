@@ -208,7 +208,7 @@ class _Columns:
             raise _NotSupported
         if qualifier != self._alias and (qualifier or self._only_qualified or name in self._taken):
             raise _NotSupported
-        return "`" + self._schema[name].replace("`", "``") + "`"
+        return "`" + str(self._schema[name]).replace("`", "``") + "`"
 
 
 class _NotSupported(Exception):  # noqa: N818 - never leaves this module

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable
 
 # fmt: off
-_KEYWORDS = (
+KEYWORDS = (
     "SELECT", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "DISTINCT", "INSERT",
     "OVERWRITE", "INTO", "VALUES", "UPDATE", "SET", "DELETE", "MERGE", "USING", "MATCHED",
     "WHEN", "THEN", "CREATE", "TABLE", "INDEX", "PARTITIONED", "TBLPROPERTIES", "LOCATION",
@@ -40,9 +40,9 @@ def misspelled_keyword(words: Iterable[str]) -> str:
     '; did you mean FROM instead of FORM?'
     """
     for word in words:
-        if not word.isalpha() or len(word) < 3 or word.upper() in _KEYWORDS:
+        if not word.isalpha() or len(word) < 3 or word.upper() in KEYWORDS:
             continue
-        near = difflib.get_close_matches(word.upper(), _KEYWORDS, n=1, cutoff=0.75)
+        near = difflib.get_close_matches(word.upper(), KEYWORDS, n=1, cutoff=0.75)
         if near:
             return f"; did you mean {near[0]} instead of {word}?"
     return ""
