@@ -69,7 +69,11 @@ def syntax_error(
     column = at - (text.rfind("\n", 0, at) + 1) + 1
     rest = text[at : at + _SHOWN].partition("\n")[0]
     near = f"at {rest!r}" if rest.strip() else "at the end"
-    hint = misspelled_keyword([token.text for token in tokens or () if _is_bare_word(token)])
+    # The misspelled word is usually the one before the place where parsing stopped.
+    words = sorted(
+        filter(_is_bare_word, tokens or ()), key=lambda one: (one.start >= at, abs(one.start - at))
+    )
+    hint = misspelled_keyword([str(token.text) for token in words])
     return InvalidError(f"SQL: {problem} (line {line}, column {column}, {near}){hint}")
 
 
