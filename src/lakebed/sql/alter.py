@@ -10,7 +10,7 @@ from lakebed.errors import InvalidError, OptionError
 from lakebed.model.options import table as table_options
 from lakebed.sql.session import Session
 from lakebed.sql.syntax.columns import name_list, parse_properties, property_name
-from lakebed.sql.syntax.partitions import parse_partition
+from lakebed.sql.syntax.partitions import parse_partition, partition_values
 from lakebed.sql.syntax.words import Words
 
 _GROUPS: Final = (table_options.COLUMN_GROUP.family, table_options.COLGROUP.family)
@@ -89,7 +89,7 @@ def _add(table: Table, words: Words) -> str:
 
 def _drop(table: Table, words: Words) -> str:
     if words.take("PARTITION"):
-        given = parse_partition(words)
+        given = partition_values(parse_partition(words))
         words.end()
         missing = [name for name, value in given.items() if value is None]
         if missing:

@@ -150,7 +150,7 @@ def test_insert_merges_by_key_fills_omitted_columns_and_counts(orders: Catalog):
     catalog = orders
     catalog.sql("CREATE TABLE t (id INT PRIMARY KEY, v STRING, n DECIMAL(10,2))")
     assert one(catalog, "INSERT INTO t VALUES (1, 'a', 3), (2, 'b', 4.25)")["num_rows"] == 2
-    catalog.sql("INSERT INTO t (id, v) VALUES (2, 'c')")
+    catalog.sql("INSERT INTO t (id, v) VALUES (2, :v)", v="c")
     catalog.sql("INSERT INTO t BY NAME SELECT 'z' AS v, 3 AS ID")
     found = rows(catalog, "SELECT id, v, CAST(n AS DOUBLE) FROM t")
     assert found == [(1, "a", 3.0), (2, "c", None), (3, "z", None)]
@@ -202,7 +202,7 @@ def test_an_insert_that_does_not_fit_is_refused_and_writes_nothing(
 
 
 def test_overwrite_replaces_the_table_or_the_named_partition(orders: Catalog):
-    orders.sql("INSERT OVERWRITE orders PARTITION (dt = 'q') VALUES (9, 'new', 1)")
+    orders.sql("INSERT OVERWRITE orders PARTITION (dt = :dt) VALUES (9, 'new', 1)", dt="q")
     assert rows(orders, "SELECT id, dt FROM orders") == [(1, "p"), (9, "q")]
     orders.sql(
         "INSERT OVERWRITE orders PARTITION (dt = 'p') SELECT id, city, amount FROM orders WHERE id > 99"

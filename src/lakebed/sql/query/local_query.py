@@ -68,7 +68,8 @@ class LocalQuery:
 def run_local(session: Session, tree: exp.Expression, text: str) -> pa.RecordBatchReader:
     """Execute a query of at most one table; raise UnsupportedError for any other query."""
     if not isinstance(tree, exp.Select):
-        raise session.needs_spark(_OTHERS.get(type(tree), "this query"))
+        known = (what for kind, what in _OTHERS.items() if isinstance(tree, kind))
+        raise session.needs_spark(next(known, "this query"))
     for kind, what in _OTHERS.items():
         for node in tree.find_all(kind):
             if not (kind is exp.Distinct and node.parent is tree):

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from sqlglot import exp
+from sqlglot.tokens import Token, TokenType
 
 from lakebed.sql.query.tables import Reference
 
@@ -16,11 +17,15 @@ from lakebed.sql.query.tables import Reference
 _PATTERN = re.compile(r"[()*+|\[\]^$]")
 
 
+_VALUES = (TokenType.STRING, TokenType.NUMBER)
+
+
 @dataclass(slots=True)
 class Needs:
     """The names and stars of a query."""
 
     tree: exp.Expression
+    tokens: Collection[Token]
     references: Collection[Reference]
     _exposed: dict[int, bool] = field(default_factory=dict)
 
@@ -37,6 +42,10 @@ class Needs:
         return needed or known[:1]
 
     def _names(self, reference: Reference) -> set[str]:
+        """Return the words of the query that may name a column of the table.
+
+        Words are tokens, because in the tree a column such as `user` can be a function.
+        """
         direct = {one.alias.lower() for one in self.references}
         derived = {
             one.alias.lower()
@@ -44,17 +53,23 @@ class Needs:
             if one.alias
         }
         others = direct - derived - {reference.alias.lower()}
-        found = set()
+        elsewhere = set()
         for node in self.tree.find_all(exp.Identifier):
             parent = node.parent
-            if isinstance(parent, exp.Table) and parent.args.get("this") is node:
-                continue
-            if isinstance(parent, exp.Column) and parent.args.get("this") is node:
-                qualifier = parent.table.lower()
-                if qualifier and qualifier in others:
-                    continue
-            found.add(node.name.lower())
-        return found
+            of_table = isinstance(parent, exp.Table) and parent.args.get("this") is node
+            of_other = (
+                isinstance(parent, exp.Column)
+                and parent.args.get("this") is node
+                and parent.table.lower() in others
+            )
+            if of_table or of_other:
+                elsewhere.add(node.meta.get("start"))
+        parameters = {one.end + 1 for one in self.tokens if one.token_type is TokenType.COLON}
+        return {
+            token.text.lower()
+            for token in self.tokens
+            if token.token_type not in _VALUES and token.start not in elsewhere | parameters
+        }
 
     def _needs_all(self, reference: Reference) -> bool:
         tree = self.tree

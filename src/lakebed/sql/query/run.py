@@ -33,7 +33,7 @@ def run_query(session: Session, text: str) -> Any:
         text = inline(text, session.used(text))
         return run_local(session, checked_query(parse_one(text)), text)
     tree = checked_query(parse_one(text))
-    reads = plan_reads(session, tree)
+    reads = plan_reads(session, tree, text)
     frames = {
         f"lakebed_{at}": read.reference.source.read(read.columns, read.where)
         for at, read in enumerate(reads)
@@ -51,11 +51,11 @@ def checked_query(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def plan_reads(session: Session, tree: exp.Expression) -> list[PlannedRead]:
+def plan_reads(session: Session, tree: exp.Expression, text: str) -> list[PlannedRead]:
     """Return the reads of our tables in a query; parameters in `tree` become literals."""
     _bind(tree, session)
     references = find_references(session, tree)
-    needs = Needs(tree, references)
+    needs = Needs(tree, tokenize(text), references)
     return [
         PlannedRead(one, needs.columns(one), pushed_predicate(one, references))
         for one in references
@@ -156,7 +156,7 @@ def explain_reads(session: Session, text: str) -> list[str]:
     """Return the lines that describe the reads of our tables in a query."""
     tree = checked_query(parse_one(text))
     lines = []
-    for read in plan_reads(session, tree):
+    for read in plan_reads(session, tree, text):
         source = read.reference.source
         columns = source.columns() if read.columns is None else read.columns
         lines.append(f"table {read.reference.alias} ({source.table.path})")

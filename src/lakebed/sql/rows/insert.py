@@ -13,7 +13,8 @@ from lakebed.sql.rows.values import parse_values, values_table
 from lakebed.sql.session import Session
 from lakebed.sql.syntax.columns import name_list
 from lakebed.sql.syntax.hints import listed, nearest
-from lakebed.sql.syntax.partitions import parse_partition
+from lakebed.sql.syntax.parameters import inline
+from lakebed.sql.syntax.partitions import parse_partition, partition_values
 from lakebed.sql.syntax.words import Words
 from lakebed.write.spec.commit_summary import Commit
 
@@ -27,12 +28,17 @@ class Insert:
     query: str
     columns: list[str] | None = None
     by_name: bool = False
+    partition_text: dict[str, str | None] = field(default_factory=dict)
     partition: dict[str, object] = field(default_factory=dict)
 
 
 def insert(session: Session, words: Words, prefix: str = "") -> Any:
     """Execute INSERT; `prefix` is a WITH clause that preceded it."""
+    literals = Words(inline(words.text, session.used(words.text)))
+    literals.at = _insert_at(literals)
+    given = _parse(literals, "")
     statement = _parse(words, prefix)
+    statement.partition = partition_values(given.partition_text)
     table = session.table(statement.name)
     target = _target(table, statement)
     rows, count = _rows(session, statement.query, target)
@@ -70,7 +76,7 @@ def _parse(words: Words, prefix: str) -> Insert:
     words.take("TABLE")
     statement = Insert(words.names("the name of a table"), overwrite, "")
     if words.take("PARTITION"):
-        statement.partition = parse_partition(words)
+        statement.partition_text = parse_partition(words)
     words.take("IF", "NOT", "EXISTS")
     if words.here is not None and words.here.text == "(" and not _is_query(words):
         statement.columns = name_list(words)
@@ -83,6 +89,12 @@ def _parse(words: Words, prefix: str) -> Insert:
         raise words.wrong("expected VALUES or SELECT", ["VALUES", "SELECT"])
     statement.query = f"{prefix} {words.text[words.start :]}".strip().rstrip(";")
     return statement
+
+
+def _insert_at(words: Words) -> int:
+    """Return the place after INSERT, which a WITH clause may precede."""
+    words.until([("INSERT",)])
+    return words.at + 1
 
 
 def _is_query(words: Words) -> bool:
@@ -118,7 +130,7 @@ def _target(table: Table, statement: Insert) -> Target:
 
 def _rows(session: Session, query: str, target: Target) -> tuple[Any, int | None]:
     """Return the rows of the query, and their number if it is known."""
-    words = Words(query)
+    words = Words(inline(query, session.used(query)))
     if words.take("VALUES"):
         try:
             rows = values_table(parse_values(words), target)

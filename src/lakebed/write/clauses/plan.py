@@ -101,8 +101,10 @@ class MergePlan:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Return the columns that identify a row of the table."""
+        """Return the columns that identify a row; none if the table generates its keys."""
         config = self.config
+        if not config.record_key_fields:
+            return ()
         is_global = config.index is not None and config.index.is_global
         partition = () if is_global else config.partition_fields
         return tuple(dict.fromkeys((*config.record_key_fields, *partition)))
