@@ -7,8 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakebed.api.arguments import checked_keys, checked_metadata, checked_where, key_schema
-from lakebed.api.group_columns import given_fields, given_group, given_type
-from lakebed.api.indexes import TableIndexes
+from lakebed.api.group_columns import TableColumns, given_group
 from lakebed.api.named_rows import named_rows
 from lakebed.errors import (
     ConflictError,
@@ -24,9 +23,8 @@ from lakebed.scan.scan import Scan, plan_scan
 from lakebed.services.upkeep import run_inline
 from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.snapshot import Snapshot
-from lakebed.write.alter.change_columns import execute_add_columns, execute_widen_column
 from lakebed.write.alter.column_groups import execute_add_group, execute_drop_group
-from lakebed.write.alter.drop_column import check_droppable, execute_drop_column
+from lakebed.write.alter.drop_column import execute_drop_column
 from lakebed.write.pipeline import (
     Source,
     execute_delete_partitions,
@@ -51,7 +49,7 @@ log = logging.getLogger(__name__)
 _SHOWN = 5
 
 
-class TableWrites(TableIndexes):
+class TableWrites(TableColumns):
     """The writes of a table; each call is one commit."""
 
     def bulk_insert(
@@ -290,50 +288,6 @@ class TableWrites(TableIndexes):
             run_inline(self._target())
         return commit
 
-    def add_columns(self, columns: object) -> Commit:
-        """Add columns, null in all existing rows, in a commit that writes no data file.
-
-        In a table with column groups they belong to the default group; `add_column_group` adds
-        columns to a group of their own.
-
-        Args:
-            columns: The new columns, as a DDL string (`"score DOUBLE, band STRING"`), an Arrow
-                field, a list of them, or a schema.
-
-        Raises:
-            SchemaError: A column exists, was dropped, or is not nullable.
-
-        Example:
-            >>> import pyarrow as pa, lakebed
-            >>> t = lakebed.create_table(None, "memory://doc/add", "id BIGINT, v STRING", key="id")
-            >>> _ = t.insert(pa.table({"id": [1], "v": ["a"]}))
-            >>> _ = t.add_columns("score DOUBLE")
-            >>> t.read().read_all().to_pylist()
-            [{'id': 1, 'v': 'a', 'score': None}]
-        """
-        self._check_writable()
-        fields = given_fields(columns)
-        commit, self._config = self._act(lambda target: execute_add_columns(target, fields))
-        return commit
-
-    def widen_column(self, name: str, kind: object) -> Commit:
-        """Change the type of a column to a wider one, in a commit that writes no data file.
-
-        Args:
-            name: The column.
-            kind: The wider type, as a string (`"BIGINT"`) or an Arrow type: INT to BIGINT or
-                DOUBLE, FLOAT to DOUBLE, integers and decimals to larger decimals. In a struct, also
-                new fields.
-
-        Raises:
-            SchemaError: There is no such column, or the type is not wider.
-            UnsupportedError: The table has column groups.
-        """
-        self._check_writable()
-        wider = given_type(kind)
-        commit, self._config = self._act(lambda target: execute_widen_column(target, name, wider))
-        return commit
-
     def drop_column(self, name: str) -> Commit:
         """Remove a column from the table, in a commit that writes no data file.
 
@@ -347,18 +301,6 @@ class TableWrites(TableIndexes):
         self._check_writable()
         commit, self._config = self._act(lambda target: execute_drop_column(target, name))
         return commit
-
-    def check_droppable(self, names: Sequence[str]) -> None:
-        """Raise the error that `drop_column` would raise for the first of these columns.
-
-        Args:
-            names: Columns to drop one after the other.
-        """
-        snapshot = self._snapshot(None)
-        left = snapshot.schema
-        for name in names:
-            check_droppable(self._config, left, name)
-            left = pa.schema([field for field in left if field.name != name])
 
     def add_column_group(self, name: str, columns: object, ordering: str | None = None) -> Commit:
         """Add a column group: columns that are stored in separate files.
