@@ -43,7 +43,7 @@ def test_no_folder_holds_more_than_can_be_seen_at_once():
 
 def test_no_function_takes_more_than_eight_arguments():
     # Users name the options of a table and of a command one by one; kernels take arrays only.
-    spared = {"create.py", "opening.py", "maintain.py", "kernel.py", "twin.py"}
+    spared = {"create.py", "opening.py", "maintain.py", "loading.py", "kernel.py", "twin.py"}
     long = {}
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text())):
@@ -145,6 +145,11 @@ def test_links_and_paths_in_the_documents_exist(page):
 def test_the_example_of_a_merger_runs_as_it_is_written():
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/merging.md").read_text(), re.DOTALL)
     exec(compile("\n".join(blocks), "docs/merging.md", "exec"), {})
+
+
+def test_the_page_on_merges_runs_as_it_is_written():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/merge.md").read_text(), re.DOTALL)
+    exec(compile("\n".join(blocks), "docs/merge.md", "exec"), {})
 
 
 def test_the_layers_in_the_architecture_are_the_folders():

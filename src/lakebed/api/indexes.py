@@ -12,6 +12,7 @@ from lakebed.services.indexing.build import Built, create_index, drop_index
 from lakebed.services.indexing.compact import IndexCompaction, compact_index
 from lakebed.services.indexing.estimate import IndexEstimate, estimate_index
 from lakebed.table.snapshot import Snapshot
+from lakebed.terminal.html import rows_html
 from lakebed.terminal.progress import showing
 from lakebed.terminal.text import size_text
 from lakebed.write.pipeline import WriteTarget
@@ -59,6 +60,21 @@ class Indexes(tuple[IndexInfo, ...]):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self)) or "(no secondary indexes)"
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (
+                i.name,
+                ", ".join(i.columns),
+                i.state,
+                f"{i.entries:,}",
+                i.runs,
+                size_text(i.size_bytes),
+            )
+            for i in self
+        )
+        names = ("index", "columns", "state", "entries", "runs", "size")
+        return rows_html("secondary indexes", names, rows)
 
 
 class TableIndexes(TableServices):

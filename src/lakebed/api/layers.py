@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakebed.table.files.file_group import BaseFile, FileSlice
-from lakebed.terminal.text import Part, column_group_text, draw_layers
+from lakebed.terminal.html import Bar, rows_html
+from lakebed.terminal.text import Part, column_group_text, draw_layers, plural, size_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,26 @@ class Layers:
         return draw_layers(
             (group.partition, group.file_id, _parts(group, named=named)) for group in self.groups
         )
+
+    def _repr_html_(self) -> str:
+        widest = max(
+            (layer.size_bytes for group in self.groups for layer in group.layers), default=1
+        )
+        rows = (
+            (
+                group.partition or "(not partitioned)",
+                group.file_id,
+                layer.column_group,
+                layer.level,
+                Bar(layer.size_bytes, widest),
+                size_text(layer.size_bytes),
+                layer.instant,
+            )
+            for group in self.groups
+            for layer in group.layers
+        )
+        names = ("partition", "file group", "column group", "level", "", "size", "instant")
+        return rows_html(plural(len(self.groups), "file group"), names, rows)
 
 
 def layers_of(slices: tuple[FileSlice, ...]) -> Layers:

@@ -11,7 +11,7 @@ from lakebed.api.description import Description, describe
 from lakebed.api.layers import Layers, layers_of
 from lakebed.api.merge.tables import TableMerges
 from lakebed.api.named_rows import split_routed, split_valued, value_batches
-from lakebed.errors import DamageWarning, InvalidError, UnsupportedError
+from lakebed.errors import DamageWarning, InvalidError, LakebedError, UnsupportedError
 from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.model.options.services import INDEX_ADVISOR
 from lakebed.scan.explain import Explanation, explain_scan
@@ -24,6 +24,7 @@ from lakebed.table.changes.scan import plan_changes
 from lakebed.table.history import files_table, history_table
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.time_travel import Moment
+from lakebed.terminal.html import text_html
 
 _ON_DAMAGE = ("fail", "skip")
 _READ_MODES = ("snapshot", "read_optimized", "cdc")
@@ -268,6 +269,12 @@ class Table(TableMerges):
     def describe(self) -> Description:
         """Return the table's settings and size; `print` the result to read it."""
         return describe(self._snapshot(None))
+
+    def _repr_html_(self) -> str:
+        try:
+            return self.describe()._repr_html_()
+        except LakebedError as error:
+            return text_html(f"{self!r}\n{error}")
 
     def layers(self, as_of: Moment | None = None) -> Layers:
         """Return the files of each file group by level; `print` the result to draw them.

@@ -111,7 +111,7 @@ def _plain(value: object) -> object:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, pa.Table):
-        return value.to_pylist()
+        return _plain(value.to_pylist(maps_as_pydicts="strict"))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):

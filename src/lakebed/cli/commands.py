@@ -14,6 +14,14 @@ from lakebed.model.options.option import options_of
 
 COMMANDS: Final = {
     "show": ("look", "Draw the layers of each file group: sizes, keys and ages of its runs."),
+    "describe": ("rows", "Print the settings, the columns and the size of the table."),
+    "head": ("rows", "Print some rows of the table, in no particular order."),
+    "diff": (
+        "rows",
+        "Print the rows that commits after OLD, up to NEW, inserted, updated and deleted.",
+    ),
+    "create": ("loading", "Create an empty table."),
+    "load": ("loading", "Write the rows of a file to the table, as one commit."),
     "timeline": ("look", "List the instants of the table, newest first, with what they wrote."),
     "files": ("look", "List the data files that a read uses."),
     "explain": ("look", "Show what a read would read: files, row groups and bytes, and why."),

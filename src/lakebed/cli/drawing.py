@@ -74,17 +74,17 @@ def draw_groups(groups: Iterable[DrawnGroup], width: int) -> list[str]:
     for group in groups:
         if group.partition != partition:
             partition = group.partition
-            lines.append(_cut(partition or "(not partitioned)", width))
+            lines.append(cut(partition or "(not partitioned)", width))
         count = len(group.runs)
         head = f"  {group.file_id}  {size_text(group.size_bytes)} in {count} run{'s'[: count != 1]}"
-        lines.append(_cut(head, width))
+        lines.append(cut(head, width))
         if group.problem:
-            lines.append(_cut(f"    ! {group.problem}", width))
+            lines.append(cut(f"    ! {group.problem}", width))
         above = None
         for run in group.runs:
             if named and run.column_group != above:
                 above = run.column_group
-                lines.append(_cut(f"    {column_group_text(above)}", width))
+                lines.append(cut(f"    {column_group_text(above)}", width))
             bar = draw_bar(run.size_bytes, widest, bar_width)
             start = f"{indent}{run.level} {bar} {size_text(run.size_bytes):>9}  "
             end = f"  {age_text(run.age_ms):>8}"
@@ -221,10 +221,10 @@ def _keys(run: DrawnRun) -> str:
 
 
 def _short(key: str) -> str:
-    return _cut(key, 24)
+    return cut(key, 24)
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
     """Shorten `text` to `width` terminal cells, and replace control characters.
 
     Some characters take two cells.

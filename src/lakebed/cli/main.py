@@ -12,7 +12,7 @@ app = typer.Typer(
     cls=LazyGroup,
     help="Inspect, maintain, verify and repair lakehouse tables.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
 )
 

@@ -114,6 +114,28 @@ def bind_literal(value: object, field: pa.Field) -> Expression:
     return Expression(repr(value), Constant(made, is_literal=True), ())
 
 
+def qualified(text: str, sides: Sequence[Side]) -> str:
+    """Return an expression with the alias of its table before each bare column name.
+
+    Raises an error for an expression outside the grammar, and for a name that is not unique.
+    """
+    binder = _ScopedBinder(text, sides)
+    found: list[tuple[int, str]] = []
+    waiting = [parse_syntax(text)]
+    while waiting:
+        node = waiting.pop()
+        inner = node.args[0] if node.kind == "field" else node
+        if inner.kind == "column":
+            if inner is node or binder.side_named(inner) is None:
+                found.append((inner.start, binder.side_of(str(inner.value)).alias))
+            continue
+        waiting.extend(node.args)
+    for start, alias in sorted(found, reverse=True):
+        quoted = alias.replace("`", "``")
+        text = f"{text[:start]}`{quoted}`.{text[start:]}"
+    return text
+
+
 def and_parts(bound: Bound) -> list[Bound]:
     """Return the operands of a conjunction, or the expression itself."""
     if isinstance(bound, (Column, Constant)) or bound.function != "and":
@@ -126,25 +148,35 @@ class _ScopedBinder(Binder):
         super().__init__(text, pa.schema([]))
         self._sides = sides
 
-    def _column(self, node: Syntax) -> Bound:
-        name = str(node.value)
-        found = [(side, column) for side in self._sides if (column := side.column(name))]
+    def side_named(self, node: Syntax) -> Side | None:
+        """Return the table that a name stands for, or None."""
+        name = str(node.value).lower()
+        return next((side for side in self._sides if side.alias.lower() == name), None)
+
+    def side_of(self, name: str) -> Side:
+        """Return the only table that has a column of this name."""
+        found = [side for side in self._sides if side.column(name)]
         if len(found) > 1:
-            forms = " or ".join(f"{side.alias}.{name}" for side, _ in found)
+            forms = " or ".join(f"{side.alias}.{name}" for side in found)
             raise SchemaError(f"expression {self._text[:200]!r}: write {forms}: both have {name}")
         if not found:
             known = [f"{side.alias}.{known}" for side in self._sides for known in side.schema.names]
             raise SchemaError(
                 f"expression {self._text[:200]!r}: {missing_column(name, known, qualified=True)}"
             )
-        return found[0][1]
+        return found[0]
+
+    def _column(self, node: Syntax) -> Bound:
+        column = self.side_of(str(node.value)).column(str(node.value))
+        assert column is not None, node
+        return column
 
     def _field(self, node: Syntax) -> Bound:
         whole, name = node.args[0], str(node.value)
         if whole.kind == "column":
-            for side in self._sides:
-                if str(whole.value).lower() == side.alias.lower():
-                    return self._of_side(side, name)
+            side = self.side_named(whole)
+            if side is not None:
+                return self._of_side(side, name)
             if not any(side.column(str(whole.value)) for side in self._sides):
                 aliases = " and ".join(side.alias for side in self._sides)
                 raise SchemaError(

@@ -18,6 +18,7 @@ from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.slice_reader import group_reads
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot
+from lakebed.terminal.html import text_html
 from lakebed.terminal.text import plural, size_text
 
 MAX_FILES = 500
@@ -81,6 +82,9 @@ class Explanation:
     def to_dict(self) -> dict[str, object]:
         """Return the explanation as dicts, lists and plain values."""
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
 
     def __str__(self) -> str:
         head = self.table if self.where is None else f"{self.table} where {self.where}"

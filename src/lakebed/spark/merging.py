@@ -5,6 +5,7 @@ and a source whose rows differ from one evaluation to the next is evaluated once
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -14,7 +15,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documents have it
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
 
-from lakebed.errors import InvalidError, SchemaError
+from lakebed.errors import InvalidError, SchemaError, UnsupportedError
+from lakebed.expr.scope import qualified
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge.rule import Merger
 from lakebed.merge.run import COMMIT_TIME_DELETE, FLAGS
@@ -22,11 +24,11 @@ from lakebed.scan.scan import plan_scan
 from lakebed.spark.errors import translated
 from lakebed.spark.locate import stage_joined
 from lakebed.spark.read import plan_frame, read_frame
-from lakebed.spark.schema import arrow_to_spark
+from lakebed.spark.schema import arrow_to_spark, spark_to_arrow
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.clauses.clause import Act, Expression, Literal, When
 from lakebed.write.clauses.columns import Assigned
-from lakebed.write.clauses.plan import MergePlan
+from lakebed.write.clauses.plan import MergePlan, sides_of
 from lakebed.write.clauses.refusals import exists, key_text, lowered, repeated, several_match
 from lakebed.write.clauses.targets import check_columns, pushed, without_predicate
 from lakebed.write.pipeline import Source
@@ -130,7 +132,9 @@ class SparkMerge:
             clause = one.clause
             applies = kinds[clause.when]
             if clause.condition is not None:
-                applies = applies & F.coalesce(_column(clause.condition), F.lit(False))
+                applies = applies & F.coalesce(
+                    self._given(clause.condition, clause.when), F.lit(False)
+                )
             # A late row changes nothing, whatever clauses follow.
             number = F.when(applies, self._unless_late(at, one)).otherwise(number)
         return number
@@ -203,7 +207,19 @@ class SparkMerge:
             return F.col(_quoted(self.plan.statement.source, one.sources[name]))
         if name not in one.values:
             return self._of_target(name)
-        return _column(one.values[name])
+        return self._given(one.values[name], one.clause.when)
+
+    def _given(self, given: Expression, when: When) -> Column:
+        """Return an expression of a clause; a bare name is a column of the table that has it.
+
+        Spark would find a name ambiguous that the rows of the clause have only once.
+        """
+        if isinstance(given, str):
+            source = None if self.frame is None else spark_to_arrow(self.frame.schema)
+            sides = sides_of(self.plan.statement, self.plan.schema, source)[when]
+            with suppress(UnsupportedError):
+                given = qualified(given, sides)
+        return _column(given)
 
     def _of_target(self, name: str) -> Column:
         return F.col(_quoted(self.plan.statement.target, name))

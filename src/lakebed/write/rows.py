@@ -57,7 +57,9 @@ def route_rows(batch: pa.RecordBatch, spec: WriteSpec) -> RoutedRows:
         keys = key_column(batch)
     _check_ordering(rows, keys, spec)
     # With a global lookup, the rows of a key are versions of one row, in any partition.
-    everywhere = pa.repeat(pa.scalar(""), rows.num_rows) if spec.looks_everywhere else None
+    # The rows to delete from a table without key and partition columns have no columns.
+    one_place = spec.looks_everywhere or not config.partition_fields
+    everywhere = pa.repeat(pa.scalar(""), batch.num_rows) if one_place else None
     partitions = partition_column(rows, config) if everywhere is None else everywhere
     slots = spec.locator.slots(keys, texts, partitions) if located is None else located
     columns = [keys, *([] if flags is None else [flags]), *rows.columns]

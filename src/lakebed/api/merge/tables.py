@@ -7,8 +7,10 @@ from lakebed.api.arguments import checked_metadata, checked_where
 from lakebed.api.merge.builder import MergeBuilder, checked_assignments, join_condition
 from lakebed.api.writing import TableWrites
 from lakebed.errors import InvalidError
+from lakebed.terminal.progress import showing
 from lakebed.write.clauses.clause import Act, Clause, Expression, MergeStatement, When
 from lakebed.write.clauses.columns import check_mergeable
+from lakebed.write.clauses.plan import is_spark_column
 from lakebed.write.spec.commit_summary import Commit
 from lakebed.write.spec.operation import DELETE, UPSERT
 
@@ -49,7 +51,7 @@ class TableMerges(TableWrites):
     def update(
         self,
         set: Mapping[str, Expression],  # noqa: A002 - Delta's name
-        where: str | None = None,
+        where: Expression | None = None,
         *,
         commit_metadata: Mapping[str, str] | None = None,
     ) -> Commit:
@@ -58,7 +60,7 @@ class TableMerges(TableWrites):
         Args:
             set: The columns to change, each with a SQL expression as a string, a Python value that
                 is not a string, or `lakebed.lit(...)`. Expressions see the row as it was.
-            where: A SQL predicate, as for `read`.
+            where: A SQL predicate, as for `read`; on Spark, a Column too.
             commit_metadata: As for `upsert`.
 
         Raises:
@@ -74,10 +76,10 @@ class TableMerges(TableWrites):
             (1, [{'id': 2, 'n': 21}])
         """
         check_mergeable(self._config, has_merger=self._merger is not None, what="update")
-        clause = Clause(
-            When.NOT_MATCHED_BY_SOURCE, Act.UPDATE, None, checked_assignments(set, "update: set")
-        )
-        condition = None if where is None else checked_where(where)
+        column = where if is_spark_column(where) else None
+        assigned = checked_assignments(set, "update: set")
+        clause = Clause(When.NOT_MATCHED_BY_SOURCE, Act.UPDATE, column, assigned)
+        condition = None if where is None or column is not None else checked_where(where)
         statement = MergeStatement("source", "target", None, (clause,), condition)
         return self._merge(statement, None, commit_metadata)
 
@@ -90,7 +92,8 @@ class TableMerges(TableWrites):
         snapshot = self._snapshot(None)
         merged = self._engines.merged(statement, source, snapshot, self._merger)
         operation = DELETE if _only_deletes(statement) else UPSERT
-        return self._execute(operation, replace(merged, commit_metadata=extra), None)
+        with showing("update" if statement.on is None else "merge"):
+            return self._execute(operation, replace(merged, commit_metadata=extra), None)
 
 
 def _only_deletes(statement: MergeStatement) -> bool:

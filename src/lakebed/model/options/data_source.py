@@ -51,7 +51,9 @@ AS_OF: Final = Option(
     READ,
     text(),
     "the table as it was: yyyyMMddHHmmss[SSS], yyyy-MM-dd, yyyy-MM-dd HH:mm:ss[.SSS] (or with a "
-    "T), seconds or milliseconds since 1970; rejected with a write",
+    "T), seconds or milliseconds since 1970, the number of a version, or the comment of a "
+    "savepoint; rejected with a write",
+    aliases=("versionasof", "timestampasof"),
 )
 BEGIN: Final = Option(
     _READ + "begin.instanttime",

@@ -165,7 +165,8 @@ def plan_merge(
     names = [] if source is None else source.names
     assigned = assign_columns(statement, config, schema, names, join.equated or {})
     written = written_columns(schema, groups, assigned)
-    if all(one.clause.act is Act.DELETE for one in assigned):
+    only_deletes = all(one.clause.act is Act.DELETE for one in assigned)
+    if only_deletes and config.record_key_fields:
         written = [name for name in schema.names if name in delete_fields(config)]
     ordering = ordering_columns(config, groups, written)
     return MergePlan(statement, config, schema, assigned, tuple(written), ordering, join)

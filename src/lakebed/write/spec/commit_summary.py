@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
-from lakebed.terminal.text import plural
+from lakebed.terminal.html import facts_html
+from lakebed.terminal.text import plural, size_text
 from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.spec.status import RowCounts
 
@@ -83,6 +84,21 @@ class Commit:
             each = " per partition" if any(stat.partition_path for stat in self.write_stats) else ""
             files += f"; the table has {plural(self.buckets, 'bucket')}{each} from now on"
         return f"{self.operation.lower()} {self.instant}: {', '.join(parts)}; {files}"
+
+    def _repr_html_(self) -> str:
+        return facts_html(
+            f"{self.operation.lower()} {self.instant}",
+            {
+                "completed": self.completion_time,
+                "rows inserted": self.inserted,
+                "rows updated": self.updated,
+                "rows deleted": self.deleted,
+                "rows written": f"{self.rows:,}",
+                "files": f"{len(self.write_stats):,} ({size_text(self.size_bytes)})",
+                "file groups replaced": self.replaced_file_groups or None,
+                "buckets from now on": self.buckets,
+            },
+        )
 
 
 def total(counts: Iterable[RowCounts]) -> RowCounts:
