@@ -165,6 +165,22 @@ def test_time_travel_and_changes(catalog: Catalog):
         made.sql("SELECT * FROM hudi_table_changes('t', 'cdcc', 'earliest')")
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("WITH t AS (SELECT id FROM t) SELECT * FROM t", 1),
+        ("WITH u AS (SELECT 1 AS id), c AS (SELECT * FROM u JOIN t USING (id)) SELECT * FROM c, u", 1),
+        ("SELECT * FROM (WITH u AS (SELECT * FROM t) SELECT * FROM u) x JOIN u ON true", 2),
+        ("WITH RECURSIVE u AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM u WHERE n < 3) SELECT * FROM u", 0),
+        ("SELECT * FROM t WHERE id IN (WITH u AS (SELECT 1 AS a) SELECT a FROM u)", 1),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_common_table_expression_is_not_a_table(
+    catalog: Catalog, text: str, read: int
+):
+    assert len(plan_reads(Session(catalog, {}), parse_one(text), text)) == read
+
+
 def test_parameters_are_literals_never_text():
     text = "SELECT ':a', `:a`, :a, x IN (:list), y IN :list -- :a"
     assert inline(text, {"a": "'; DROP TABLE t --", "list": [1, None]}) == (
