@@ -122,10 +122,10 @@ def test_outer_joins_keep_and_drop_the_rows_that_spark_does(spark: SparkSession,
     catalog.table("o").read().createOrReplaceTempView("whole_o")
     catalog.table("s.u").read().createOrReplaceTempView("whole_u")
     joins = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"]
-    ons = ["u.country = 'fr'", "u.name > 'a' AND o.amount > 6"]
+    conditions = ["u.country = 'fr'", "u.name > 'a' AND o.amount > 6"]
     wheres = ["o.amount < 50", "u.country IS NULL", "u.name = 'bob' AND o.id > 0"]
     frames, wanted = [], []
-    for number, (join, on, where) in enumerate(itertools.product(joins, ons, wheres)):
+    for number, (join, on, where) in enumerate(itertools.product(joins, conditions, wheres)):
         if "u." in where and join.startswith(("LEFT SEMI", "LEFT ANTI")):
             continue
         text = (
