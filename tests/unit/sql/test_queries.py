@@ -137,6 +137,13 @@ def test_a_column_that_is_not_grouped_is_refused(catalog: Catalog):
         catalog.sql("SELECT id, n FROM t ORDER BY 3")
 
 
+def test_comments_are_left_out_and_hints_of_strings_are_not(catalog: Catalog):
+    text = (
+        "SELECT id -- one\n, '--k' /* two */ AS k FROM t /* three */ WHERE id = 1 -- four; five\n;"
+    )
+    assert rows(catalog, text) == [(1, "--k")]
+
+
 def test_time_travel_and_changes(catalog: Catalog):
     made = lakebed.catalog(None, "memory://sql-travel")
     made.sql("CREATE TABLE t (id INT PRIMARY KEY, v STRING)")
@@ -184,7 +191,7 @@ def test_the_name_of_a_common_table_expression_is_not_a_table(
 def test_parameters_are_literals_never_text():
     text = "SELECT ':a', `:a`, :a, x IN (:list), y IN :list -- :a"
     assert inline(text, {"a": "'; DROP TABLE t --", "list": [1, None]}) == (
-        r"SELECT ':a', `:a`, '\'; DROP TABLE t --', x IN (1, NULL), y IN (1, NULL) -- :a"
+        r"SELECT ':a', `:a`, '\'; DROP TABLE t --', x IN (1, NULL), y IN (1, NULL)      "
     )
     assert inline("SELECT CAST(x AS STRUCT<a:INT>)", {}) == "SELECT CAST(x AS STRUCT<a:INT>)"
     changes, arguments = spark_arguments(

@@ -8,7 +8,8 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from lakebed.errors import InvalidError
+from lakebed.errors import InvalidError, UnsupportedError
+from lakebed.expr.scope import Expression
 from lakebed.sql.query.aggregate import FUNCTIONS, Aggregate, aggregated
 from lakebed.sql.query.local_rows import Order, distinct, limited, ordered, projected
 from lakebed.sql.query.tables import Source, find_references
@@ -206,7 +207,7 @@ def _run(session: Session, source: Source, query: LocalQuery) -> pa.RecordBatchR
     if query.group_by or any(_aggregate(item.text) for item in query.items):
         return _grouped(session, source, query)
     schema = source.schema
-    items = [parse_expression(item.text, schema) for item in query.items]
+    items = [_item(item.text, schema) for item in query.items]
     orders = [
         Order(parse_expression(_of_items(text, query.items), schema), descends, nulls_last)
         for text, descends, nulls_last in query.order_by
@@ -222,6 +223,15 @@ def _run(session: Session, source: Source, query: LocalQuery) -> pa.RecordBatchR
     if query.is_distinct:
         reader = distinct(reader)
     return limited(reader, query.offset, query.limit)
+
+
+def _item(text: str, schema: pa.Schema) -> Expression:
+    try:
+        return parse_expression(text, schema)
+    except UnsupportedError as error:
+        raise UnsupportedError(
+            f"{error}; with a Spark session, lakebed.sql(spark, ...) evaluates all of Spark's functions"
+        ) from error
 
 
 def _of_items(text: str, items: Sequence[Item]) -> str:

@@ -32,10 +32,11 @@ class _Marker:
 
 
 def inline(text: str, parameters: Mapping[str, object]) -> str:
-    """Return the statement with a literal in place of each parameter.
+    """Return the statement with a literal in place of each parameter, and without comments.
 
     Raises InvalidError for a parameter without a value, and for a value without a parameter.
     """
+    text = _without_comments(text)
     markers = list(_markers(text))
     _check_names([marker.name for marker in markers], parameters)
     pieces, at = [], 0
@@ -43,6 +44,19 @@ def inline(text: str, parameters: Mapping[str, object]) -> str:
         pieces += [text[at : marker.start], _inlined(marker, parameters[marker.name])]
         at = marker.end
     return "".join([*pieces, text[at:]])
+
+
+def _without_comments(text: str) -> str:
+    """Return the text with spaces in place of comments, which lie between tokens."""
+    pieces, at = [], 0
+    for token in tokenize(text):
+        pieces += [_blank(text[at : token.start]), text[token.start : token.end + 1]]
+        at = int(token.end) + 1
+    return "".join([*pieces, _blank(text[at:])])
+
+
+def _blank(text: str) -> str:
+    return text if text.isspace() else "".join(c if c.isspace() else " " for c in text)
 
 
 def literal(value: object, name: str) -> str:
