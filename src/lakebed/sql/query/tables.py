@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
 from sqlglot import exp
@@ -25,28 +25,37 @@ _INSTANT_DIGITS: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a query reads of a table: a snapshot, or the changes in a range of time."""
+    """What a query reads of a table: a snapshot, or the changes in a range of time.
+
+    `schema` has the columns that a query can name, meta columns last.
+    """
 
     table: Table
+    schema: pa.Schema
     as_of: Moment | None = None
     since: str | None = None
     until: str | None = None
     mode: str = "snapshot"
 
+    @classmethod
+    def snapshot(cls, table: Table, as_of: Moment | None) -> Self:
+        """Return a read of the table as of a time."""
+        return cls(table, _with_meta(table.schema_as_of(as_of)), as_of)
+
+    @classmethod
+    def changes(cls, table: Table, since: str, until: str | None, mode: str) -> Self:
+        """Return a read of the rows that commits wrote, or of their changes."""
+        schema = table.schema
+        if mode != "cdc":
+            return cls(table, _with_meta(schema), None, since, until)
+        row = pa.struct(list(schema))
+        kinds = (pa.string(), pa.string(), row, row)
+        return cls(table, pa.schema(list(zip(_CDC, kinds, strict=True))), None, since, until, mode)
+
     @property
     def is_range(self) -> bool:
         """Return whether this reads changes."""
-        return self.since is not None or self.until is not None or self.mode == "cdc"
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns that a query can name, meta columns last."""
-        if self.mode == "cdc":
-            row = pa.struct(list(self.table.schema))
-            kinds = (pa.string(), pa.string(), row, row)
-            return pa.schema(list(zip(_CDC, kinds, strict=True)))
-        snapshot = self.table.schema_as_of(self.as_of)
-        return pa.schema([*snapshot, *(pa.field(name, pa.string()) for name in META_COLUMNS)])
+        return self.since is not None
 
     def columns(self) -> list[str]:
         """Return the columns that `*` stands for."""
@@ -61,6 +70,10 @@ class Source:
     def explain(self, columns: Sequence[str] | None, where: str | None) -> Explanation | None:
         """Return the plan of the read; None for a range of changes."""
         return None if self.is_range else self.table.explain(columns, where, self.as_of)
+
+
+def _with_meta(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([*schema, *(pa.field(name, pa.string()) for name in META_COLUMNS)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +116,7 @@ def _table(session: Session, node: exp.Table) -> Source | None:
         if session.spark is not None and _spark_knows(session.spark, name):
             return None
         raise
-    return Source(table, as_of=_as_of(node.args.get("version")))
+    return Source.snapshot(table, _as_of(node.args.get("version")))
 
 
 def _spark_knows(spark: Any, name: Sequence[str]) -> bool:
@@ -174,8 +187,7 @@ def _function(session: Session, call: exp.Func) -> Source | None:
         raise InvalidError(f"{name}: mode {mode!r}: expected {' or '.join(_MODES)}")
     table = session.table(table_parts(given["table"]))
     since = given.get("since", "earliest")
-    mode = "cdc" if mode == "cdc" else "snapshot"
-    return Source(table, since=since, until=given.get("until"), mode=mode)
+    return Source.changes(table, since, given.get("until"), mode)
 
 
 def table_parts(text: str) -> tuple[str, ...]:
