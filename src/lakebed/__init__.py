@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from lakebed.api.description import Description
     from lakebed.api.layers import FileGroupLayers, Layer, Layers
     from lakebed.api.merge.builder import MergeBuilder
-    from lakebed.api.opening import create_table, open_table
+    from lakebed.api.opening import create_table, drop_table, open_table
     from lakebed.api.streams.function import foreach_batch
     from lakebed.api.table import Table
+    from lakebed.sql.front import catalog, sql
     from lakebed.terminal.progress import set_progress
     from lakebed.write.clauses.clause import lit
     from lakebed.write.spec.commit_summary import Commit
@@ -58,12 +59,15 @@ __all__ = [
     "UnavailableError",
     "UnsupportedError",
     "__version__",
+    "catalog",
     "create_table",
+    "drop_table",
     "foreach_batch",
     "lit",
     "local_session",
     "open_table",
     "set_progress",
+    "sql",
 ]
 
 _MODULES = {
@@ -74,11 +78,14 @@ _MODULES = {
     "Layers": "lakebed.api.layers",
     "MergeBuilder": "lakebed.api.merge.builder",
     "Table": "lakebed.api.table",
+    "catalog": "lakebed.sql.front",
     "create_table": "lakebed.api.opening",
+    "drop_table": "lakebed.api.opening",
     "foreach_batch": "lakebed.api.streams.function",
     "lit": "lakebed.write.clauses.clause",
     "open_table": "lakebed.api.opening",
     "set_progress": "lakebed.terminal.progress",
+    "sql": "lakebed.sql.front",
 }
 
 

@@ -91,6 +91,11 @@ class TableHandle:
         return self._storage.url
 
     @property
+    def storage(self) -> Storage:
+        """Return the storage of the table's files."""
+        return self._storage
+
+    @property
     def config(self) -> TableConfig:
         """Return the table's configuration, parsed from its properties."""
         return self._config
@@ -99,6 +104,14 @@ class TableHandle:
     def schema(self) -> pa.Schema:
         """Return the columns as of the latest commit, without the meta columns."""
         return self._snapshot(None).schema
+
+    def schema_as_of(self, as_of: Moment | None) -> pa.Schema:
+        """Return the columns as of a time, without the meta columns.
+
+        Args:
+            as_of: An instant or a time, as for `read`; None means now.
+        """
+        return self._snapshot(as_of).schema
 
     def _snapshot(self, as_of: Moment | None) -> Snapshot:
         self._config = load_config(self._storage)

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeVar, cast
 
 from lakebed.api.create import default_name, table_properties
@@ -10,6 +11,8 @@ from lakebed.api.create_checks import AUTO, check_used, checked_expected_rows
 from lakebed.api.engines import Engines
 from lakebed.api.option_conflicts import check_settings
 from lakebed.api.table import Table
+from lakebed.commit.drop import LOCK_FILES, finish_drop
+from lakebed.commit.drop import drop_table as drop
 from lakebed.errors import ExistsError, InvalidError, NotFoundError, OptionError
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock, SystemClock
@@ -18,7 +21,11 @@ from lakebed.model.options.option import Scope
 from lakebed.model.options.registry import check_given
 from lakebed.storage.open import open_storage
 from lakebed.storage.storage import Storage
-from lakebed.table.config.properties_file import PROPERTIES_PATH, create_properties
+from lakebed.table.config.properties_file import (
+    PROPERTIES_PATH,
+    create_properties,
+    load_config,
+)
 from lakebed.table.config.schema import normalise
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.location import find_table
@@ -32,7 +39,7 @@ def create_table(
     spark: Any | None,
     path: str,
     schema: object,
-    key: str | Sequence[str],
+    key: str | Sequence[str] | None,
     ordering: str | Sequence[str] | None = None,
     partition_by: str | Sequence[str] = (),
     name: str | None = None,
@@ -54,7 +61,8 @@ def create_table(
         path: An empty or missing folder, as a path or URL (`"s3://bucket/table"`).
         schema: A DDL string (`"id BIGINT, v STRING"`), a pyarrow Schema, or rows with these
             columns: a pyarrow Table, a pandas or Polars frame or, with a session, a DataFrame.
-        key: The record key columns. A key is unique within its partition.
+        key: The record key columns. A key is unique within its partition. With None, the table
+            generates a key for each row that is inserted, and its index is `"simple"`.
         ordering: The columns that decide which of two rows with the same key wins: the one with
             the greater value, and on a tie the later write. Without them, the later write wins.
         partition_by: The partition columns.
@@ -103,6 +111,7 @@ def create_table(
         log.info(line)
     options = given.stored
     buckets = AUTO if buckets is None else buckets
+    index = "simple" if key is None and index == "bucket" else index
     check_used(str(index), buckets, options)
     storage = open_storage(_checked_path(path), storage_options)
     settled = table_properties(
@@ -119,6 +128,7 @@ def create_table(
         column_groups=column_groups or {},
         properties=properties or {},
         custom_merger=merger is not None,
+        makes_keys=key is None,
         expected_rows=checked_expected_rows(expected_rows, buckets),
     )
     check_settings(storage, TableConfig.parse(settled, "create_table"))
@@ -132,9 +142,35 @@ def make_table(
     clock: Clock,
     merger: Merger | None = None,
 ) -> Table:
-    """Create an empty table from complete properties."""
-    _check_empty(storage)
-    return Table(storage, create_properties(storage, properties), engines, clock, merger)
+    """Create an empty table from complete properties; complete an interrupted drop first."""
+    if finish_drop(storage, clock, properties):
+        config = load_config(storage)
+    else:
+        _check_empty(storage)
+        config = create_properties(storage, properties)
+    return Table(storage, config, engines, clock, merger)
+
+
+def drop_table(path: str, storage_options: Mapping[str, str] | None = None) -> None:
+    """Delete the table at `path` with all its files; this cannot be undone.
+
+    An interrupted call leaves no table, and a further call deletes the files that are left.
+
+    Args:
+        path: A path or URL.
+        storage_options: Options for the object store; see [Object stores](storage.md).
+
+    Raises:
+        NotFoundError: There is no table at `path`.
+        LockedError: Another process is writing to the table.
+
+    Example:
+        >>> import lakebed
+        >>> t = lakebed.create_table(None, "memory://doc/drop", "id BIGINT, v STRING", key="id")
+        >>> lakebed.drop_table("memory://doc/drop")
+        >>> t = lakebed.create_table(None, "memory://doc/drop", "name STRING", key="name")
+    """
+    drop(open_storage(_checked_path(path), storage_options), SystemClock())
 
 
 def open_table(
@@ -236,13 +272,14 @@ def _names(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
 def _check_empty(storage: Storage) -> None:
     """Raise an error if the folder contains a table or any other file."""
     folders, entries = storage.list_names("")
-    held = {entry.path for entry in storage.list(".hoodie")} if ".hoodie" in folders else set()
-    # A failed creation leaves empty folders, which are harmless.
-    folders = [folder for folder in folders if folder != ".hoodie" or held]
-    found = [*folders, *(entry.path for entry in entries)]
+    found = [entry.path for entry in entries]
+    # A failed creation and a dropped table leave empty folders, and the latter also its lock.
+    for folder in folders:
+        held = (entry.path for entry in storage.list(folder))
+        found += islice((path for path in held if not path.startswith(LOCK_FILES)), 1)
     if not found:
         return
-    if PROPERTIES_PATH in held:
+    if PROPERTIES_PATH.rpartition("/")[2] in storage.names(".hoodie"):
         raise ExistsError(f"{storage.url}: a table already exists here; open it with open_table")
     raise InvalidError(
         f"{storage.url}: expected an empty folder for a new table, found {found[0]!r}"

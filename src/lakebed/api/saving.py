@@ -17,7 +17,7 @@ from lakebed.api.engines import Engines
 from lakebed.api.opening import make_table, open_as
 from lakebed.api.option_conflicts import check_settings, check_stored
 from lakebed.api.table import Table
-from lakebed.commit.drop import finish_drop, replace_table
+from lakebed.commit.drop import replace_table
 from lakebed.commit.stream_batches import StreamBatch
 from lakebed.errors import ExistsError, NotFoundError, OptionError, UnsupportedError
 from lakebed.format.names.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
@@ -293,10 +293,8 @@ def _create(storage: Storage, options: SaveOptions, rows: pa.Schema) -> bool:
     if options.operation in ("delete", "delete_partition"):
         raise NotFoundError(f"{storage.url}: there is no table here to delete from")
     settled = _settled(storage, options, rows)
-    clock = SystemClock()
     try:
-        if not finish_drop(storage, clock, settled):
-            make_table(storage, settled, Engines(None), clock)
+        make_table(storage, settled, Engines(None), SystemClock())
     except ExistsError:
         return False
     return True

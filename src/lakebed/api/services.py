@@ -8,9 +8,9 @@ from lakebed.api.handle import TableHandle
 from lakebed.api.option_conflicts import check_settings
 from lakebed.api.progress import watched, watched_target
 from lakebed.commit.hold import hold_table
-from lakebed.errors import InvalidError
+from lakebed.errors import InvalidError, OptionError
 from lakebed.model.options.option import Scope
-from lakebed.model.options.registry import check_given
+from lakebed.model.options.registry import changeable, check_given
 from lakebed.model.options.services import (
     ArchiveOptions,
     CleanOptions,
@@ -320,6 +320,40 @@ class TableServices(TableHandle):
                 settled = {**hold.config.properties, **changes}
                 check_settings(hold.storage, TableConfig.parse(settled, "set_properties"))
                 update_properties(hold.storage, changes)
+
+        self._act(work)
+
+    def unset_properties(self, names: Sequence[str], *, if_exists: bool = False) -> None:
+        """Remove table options, so that their defaults apply again.
+
+        Args:
+            names: Options that `set_properties` can change.
+            if_exists: Ignore options that the table does not store.
+
+        Raises:
+            OptionError: An option is unknown or fixed, or the table does not store it.
+        """
+        if isinstance(names, str) or not isinstance(names, Sequence):
+            raise InvalidError(f"unset_properties: expected a list of names, found {names!r}")
+        options = [changeable(name) for name in names]
+
+        def work(target: WriteTarget) -> None:
+            with hold_table(target.storage, target.clock, target.commits) as hold:
+                stored = hold.config.properties
+                gone: dict[str, str | None] = {}
+                for name, option in zip(names, options, strict=True):
+                    spelled = [
+                        one for one in (option.stored_name, *option.all_names) if one in stored
+                    ]
+                    if not spelled and not if_exists:
+                        raise OptionError(
+                            f"table {hold.config.name!r} does not store the option {name}; it has its "
+                            "default"
+                        )
+                    gone |= dict.fromkeys(spelled)
+                settled = {one: value for one, value in stored.items() if one not in gone}
+                check_settings(hold.storage, TableConfig.parse(settled, "unset_properties"))
+                update_properties(hold.storage, gone)
 
         self._act(work)
 

@@ -4,9 +4,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+
 from lakebed.api.arguments import checked_keys, checked_metadata, checked_where, key_schema
-from lakebed.api.group_columns import given_group
-from lakebed.api.indexes import TableIndexes
+from lakebed.api.group_columns import TableColumns, given_group
 from lakebed.api.named_rows import named_rows
 from lakebed.commit.stream_batches import EmptyBatchError, StreamBatch, is_committed
 from lakebed.errors import (
@@ -50,7 +51,7 @@ log = logging.getLogger(__name__)
 _SHOWN = 5
 
 
-class TableWrites(TableIndexes):
+class TableWrites(TableColumns):
     """The writes of a table; each call is one commit."""
 
     def bulk_insert(
@@ -431,13 +432,16 @@ class TableWrites(TableIndexes):
     def _matching(self, where: str) -> Source:
         """Return a source of the keys that match `where` when the write starts."""
         snapshot = self._snapshot(None)
-        fields = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
-        schema = key_schema(snapshot.schema, fields)
-        # A generated key is a meta column.
-        names = [*fields] if self._config.record_key_fields else [RECORD_KEY, *fields]
+        # A table that generates its keys stores them in a meta column only.
+        keys = self._config.record_key_fields or (RECORD_KEY,)
+        names = dict.fromkeys((*keys, *self._config.partition_fields))
+        known = pa.schema([pa.field(RECORD_KEY, pa.string()), *snapshot.schema])
+        schema = key_schema(known, names)
 
         def scan(snapshot: Snapshot) -> Scan:
-            return plan_scan(snapshot, names, where, self._merger, exact=self._engines.is_exact)
+            return plan_scan(
+                snapshot, list(names), where, self._merger, exact=self._engines.is_exact
+            )
 
         # Raises an error for an invalid predicate before the write starts.
         present = scan(snapshot)

@@ -48,6 +48,7 @@ COMMANDS: Final = {
         "serving",
         "Compact, clean and archive tables by their options; with --json, one line of JSON each.",
     ),
+    "sql": ("shell", "Execute SQL statements, or read them at a prompt."),
     "savepoint": ("savepoints", "Create, list and delete savepoints."),
 }
 """The module that defines each command, and the command's help, which equals its docstring."""

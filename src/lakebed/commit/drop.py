@@ -1,4 +1,4 @@
-"""Drop a table to create another one in its folder, as Hudi's SaveMode.Overwrite does.
+"""Drop a table, or replace it by another one in its folder, as Hudi's SaveMode.Overwrite does.
 
 No store can do this atomically. So a marker first records that the table is being dropped. Then
 the properties are deleted, so that the folder is no longer a table, and then everything else. Last,
@@ -20,20 +20,33 @@ from lakebed.table.config.properties_file import BACKUP_PATH, PROPERTIES_PATH, c
 
 MARK_PATH: Final = ".hoodie/lakebed.dropping"
 # Kept: locks, which are held, and staged rows, which belong to the new table.
-_KEPT: Final = (".hoodie/.locks/", DISK_LOCK_PATH, f"{TEMP_FOLDER}/")
+LOCK_FILES: Final = (".hoodie/.locks/", DISK_LOCK_PATH)
+"""The files of a folder that remain when its table is dropped: its lock, which is held."""
+_KEPT: Final = (*LOCK_FILES, f"{TEMP_FOLDER}/")
+
+
+def drop_table(storage: Storage, clock: Clock) -> None:
+    """Delete all files of the table, or resume an interrupted drop.
+
+    Raises NotFoundError if there is no table, and LockedError while a writer is active.
+    """
+    if not _is_marked(storage) or _has_properties(storage):
+        with hold_table(storage, clock) as hold:
+            _begin_drop(hold)
+            _delete_rest(storage, LOCK_FILES)
+            storage.delete(MARK_PATH)
+        return
+    with table_lock(storage).hold(clock, LOCK_WAIT_SECONDS):
+        if _is_marked(storage) and not _has_properties(storage):
+            _delete_rest(storage, LOCK_FILES)
+            storage.delete(MARK_PATH)
 
 
 def replace_table(storage: Storage, clock: Clock, properties: Mapping[str, str]) -> None:
     """Delete all files of the table except its locks and staged rows, and create the new table."""
     with hold_table(storage, clock) as hold:
-        _check_quiet(hold)
-        storage.put(MARK_PATH, b"")
-        hold.lock.check()
-        # Delete the backup first: if only the properties were missing, readers would use the
-        # backup.
-        storage.delete(BACKUP_PATH)
-        storage.delete(PROPERTIES_PATH)
-        _delete_rest(storage)
+        _begin_drop(hold)
+        _delete_rest(storage, _KEPT)
         create_properties(storage, properties)
         storage.delete(MARK_PATH)
 
@@ -49,15 +62,29 @@ def finish_drop(storage: Storage, clock: Clock, properties: Mapping[str, str]) -
     with table_lock(storage).hold(clock, LOCK_WAIT_SECONDS):
         if not _is_marked(storage):
             return False
-        if PROPERTIES_PATH.rpartition("/")[2] not in storage.names(".hoodie"):
-            _delete_rest(storage)
+        if not _has_properties(storage):
+            _delete_rest(storage, _KEPT)
         create_properties(storage, properties)
         storage.delete(MARK_PATH)
     return True
 
 
+def _begin_drop(hold: TableHold) -> None:
+    """Record that the table is being dropped, and make its folder no longer a table."""
+    _check_quiet(hold)
+    hold.storage.put(MARK_PATH, b"")
+    hold.lock.check()
+    # Delete the backup first: if only the properties were missing, readers would use the backup.
+    hold.storage.delete(BACKUP_PATH)
+    hold.storage.delete(PROPERTIES_PATH)
+
+
 def _is_marked(storage: Storage) -> bool:
     return MARK_PATH.rpartition("/")[2] in storage.names(".hoodie")
+
+
+def _has_properties(storage: Storage) -> bool:
+    return PROPERTIES_PATH.rpartition("/")[2] in storage.names(".hoodie")
 
 
 def _check_quiet(hold: TableHold) -> None:
@@ -69,12 +96,12 @@ def _check_quiet(hold: TableHold) -> None:
     for instant in hold.timeline.pending():
         if hold.is_alive(instant):
             raise LockedError(
-                f"{hold.storage.url}: cannot replace the table: it has active writers; "
+                f"{hold.storage.url}: cannot drop the table: it has active writers; "
                 f"{instant.action} {instant.requested} is in progress; retry when it has ended"
             )
 
 
-def _delete_rest(storage: Storage) -> None:
+def _delete_rest(storage: Storage, kept: tuple[str, ...]) -> None:
     for entry in list(storage.list()):
-        if entry.path != MARK_PATH and not entry.path.startswith(_KEPT):
+        if entry.path != MARK_PATH and not entry.path.startswith(kept):
             storage.delete(entry.path)

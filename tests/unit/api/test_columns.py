@@ -177,3 +177,88 @@ def test_a_column_that_cannot_go_is_refused_and_nothing_is_committed(
 def test_a_column_is_not_renamed_and_the_reason_is_said(table: Table):
     with pytest.raises(UnsupportedError, match=r"identify columns by name.*drop_column"):
         table.rename_column("v", "w")
+
+
+def test_added_columns_are_null_in_older_rows_and_written_by_later_ones(table: Table):
+    before = user_rows(table)
+    commit = table.add_columns("score DOUBLE, `select` STRING")
+    assert (commit.operation, commit.rows) == ("ALTER_SCHEMA", 0)
+    assert table.schema.names[-2:] == ["score", "select"]
+    assert user_rows(table) == {
+        key: {**row, "score": None, "select": None} for key, row in before.items()
+    }
+    rows = batch(("c", 9, 3, "p"))
+    table.upsert(
+        rows.append_column("score", pa.array([0.5])).append_column("select", pa.array(["x"]))
+    )
+    assert {row["score"] for row in user_rows(table).values()} == {None, 0.5}
+    assert not table.verify().findings
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ("ID INT", "cannot add column 'ID': it already has 'id'"),
+        ("n INT NOT NULL", "'n' must be nullable"),
+        ("_hoodie_x INT", "Hudi's own"),
+        (["n"], "expected columns as a DDL string"),
+        (pa.field("n", pa.duration("s")), "cannot hold the type"),
+    ],
+)
+def test_a_column_that_cannot_be_added_is_refused_and_nothing_is_committed(
+    table: Table, columns: Any, words: str
+):
+    commits = len(table.history())
+    with pytest.raises(InvalidError, match=words):
+        table.add_columns(columns)
+    assert len(table.history()) == commits
+
+
+def test_the_name_of_a_dropped_column_is_not_added_again(table: Table):
+    table.drop_column("v")
+    with pytest.raises(SchemaError, match="column 'v' was dropped"):
+        table.add_columns("v INT")
+
+
+def test_added_columns_of_a_table_with_groups_belong_to_the_default_group():
+    t = lakebed.create_table(
+        None, "memory://columns/groups", "id BIGINT, a INT, b INT", "id", column_groups={"x": "a"}
+    )
+    t.upsert(pa.table({"id": [1], "a": pa.array([1], pa.int32()), "b": pa.array([2], pa.int32())}))
+    t.add_columns("c INT")
+    (default, _) = t.describe().column_groups
+    assert default.columns == ("b", "c")
+    t.upsert(pa.table({"id": [1], "b": pa.array([3], pa.int32()), "c": pa.array([4], pa.int32())}))
+    assert t.to_arrow().to_pylist() == [{"id": 1, "a": 1, "b": 3, "c": 4}]
+
+
+def test_a_widened_column_reads_older_files_as_the_wider_type(table: Table):
+    before = user_rows(table)
+    table.add_columns("n INT")
+    rows = batch(("c", 9, 3, "p")).append_column("n", pa.array([7], pa.int32()))
+    table.upsert(rows)
+    commit = table.widen_column("n", "BIGINT")
+    assert (commit.operation, table.schema.field("n").type) == ("ALTER_SCHEMA", pa.int64())
+    wide = batch(("d", 9, 3, "p")).append_column("n", pa.array([2**40]))
+    table.upsert(wide)
+    assert {row["n"] for row in user_rows(table).values()} == {None, 7, 2**40}
+    assert len(user_rows(table)) == len(before) + 2
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "words"),
+    [
+        ("w", "BIGINT", "no column 'w'"),
+        ("ts", "STRING", "only wider types"),
+        ("ts", "INT, x INT", "expected one type"),
+        ("ts", 5, "expected a type such as"),
+        ("ts", "BIGIN", "expected a type such as"),
+    ],
+)
+def test_a_type_that_is_not_wider_is_refused_and_nothing_is_committed(
+    table: Table, name: str, kind: Any, words: str
+):
+    commits = len(table.history())
+    with pytest.raises(InvalidError, match=words):
+        table.widen_column(name, kind)
+    assert len(table.history()) == commits

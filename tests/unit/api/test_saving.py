@@ -13,7 +13,7 @@ import pytest
 
 import lakebed
 from lakebed.api.saving import Saving, StagedRows, begin_saving
-from lakebed.commit.drop import MARK_PATH, replace_table
+from lakebed.commit.drop import MARK_PATH, drop_table, replace_table
 from lakebed.commit.lock import table_lock
 from lakebed.errors import (
     ConflictError,
@@ -309,6 +309,31 @@ def test_who_dies_while_another_table_is_made_leaves_the_old_one_or_a_place_for_
             break
     # Whole, then none, then empty: at no step half of the old one.
     assert [kind for kind, _ in itertools.groupby(outcomes)] == [3, None, 0]
+
+
+def test_dropping_a_table_interrupted_anywhere_leaves_the_table_or_none_and_can_be_repeated(path):
+    put(f"{path}-old", table_of(FIRST), KEYED)
+    outcomes = []
+    while True:
+        at = f"{path}-{len(outcomes)}"
+        shutil.copytree(f"{path}-old", at)
+        storage = FaultyStorage(open_storage(at), len(outcomes) + 1)
+        with contextlib.suppress(SimulatedCrash):
+            drop_table(storage, SystemClock())
+        try:
+            outcomes.append(len(read(at)))
+        except NotFoundError:
+            outcomes.append(None)
+        if storage.crashed:
+            with contextlib.suppress(NotFoundError):
+                lakebed.drop_table(at)
+        with pytest.raises(NotFoundError):
+            lakebed.drop_table(at)
+        lakebed.create_table(None, at, "other STRING", key="other")
+        assert lakebed.open_table(at).to_arrow().num_rows == 0
+        if not storage.crashed:
+            break
+    assert [kind for kind, _ in itertools.groupby(outcomes)] == [3, None]
 
 
 def test_of_two_that_begin_a_table_at_once_both_write_to_it(path):

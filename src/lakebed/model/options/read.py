@@ -67,9 +67,10 @@ def path_of(options: Mapping[str, str]) -> str:
     if not path or "owner" in options:
         raise InvalidError(
             "format lakebed: expected the path of a table with each read and write: load(path), save(path) or "
-            "OPTIONS (path '...'). CREATE TABLE ... USING lakebed does not pass its options to a "
-            "Python data source: use CREATE TEMPORARY VIEW ... USING lakebed OPTIONS (path '...'), "
-            "or add WITH (path='...') to each statement"
+            "OPTIONS (path '...'). Spark passes neither the name nor the location of a table that "
+            'spark.sql creates USING lakebed: call lakebed.sql(spark, "CREATE TABLE ...") and '
+            "lakebed.sql for all statements on it, use CREATE TEMPORARY VIEW ... USING lakebed "
+            "OPTIONS (path '...'), or add WITH (path='...') to each statement"
         )
     return path
 

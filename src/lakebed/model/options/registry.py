@@ -72,6 +72,13 @@ def get_option(name: str) -> AnyOption:
     return option
 
 
+def changeable(name: str) -> AnyOption:
+    """Return the option with this name; raise OptionError if it cannot be changed."""
+    option = _taken(name, Scope.LATER)
+    assert option is not None, name
+    return option
+
+
 def check_given(given: Mapping[str, str], place: Scope) -> Given:
     """Check the options that a caller gives at `place`.
 

@@ -36,7 +36,12 @@ class Assigned:
 
 
 def identity_of(config: TableConfig) -> tuple[str, ...]:
-    """Return the columns that identify a row; with a global index, its partition may change."""
+    """Return the columns that identify a row; none if the table generates its keys.
+
+    With a global index the partition of a row may change.
+    """
+    if not config.record_key_fields:
+        return ()
     is_global = config.index is not None and config.index.is_global
     partition = () if is_global else config.partition_fields
     return tuple(dict.fromkeys((*config.record_key_fields, *partition)))

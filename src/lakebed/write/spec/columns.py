@@ -74,10 +74,10 @@ def settle_columns(
         known = pa.schema([]) if operation.replaces_columns else known
         table = evolve(known, rows) if known.names else normalise(rows)
         staged = table
-    _check_spelling(config, known, table)
+    check_spelling(config, known, table)
     if known.names:
         if not operation.replaces_all:
-            _check_not_dropped(config, known, table)
+            check_not_dropped(config, known, table)
         _check_evolution(config, known, table, intake)
     return Columns(staged, table, arrow_to_avro(table, config.name), markers)
 
@@ -170,7 +170,7 @@ def _check_evolution(
         )
 
 
-def _check_not_dropped(config: TableConfig, known: pa.Schema, table: pa.Schema) -> None:
+def check_not_dropped(config: TableConfig, known: pa.Schema, table: pa.Schema) -> None:
     """Raise an error for a new column with the name of a dropped one.
 
     Older files still hold its values, which would reappear.
@@ -184,7 +184,7 @@ def _check_not_dropped(config: TableConfig, known: pa.Schema, table: pa.Schema) 
             )
 
 
-def _check_spelling(config: TableConfig, before: pa.Schema, after: pa.Schema) -> None:
+def check_spelling(config: TableConfig, before: pa.Schema, after: pa.Schema) -> None:
     """Raise an error for a wider key or partition column whose values would be formatted differently.
 
     `1` as an int is the key `1`, as a double `1.0`: the same row would exist twice.

@@ -1,0 +1,60 @@
+"""What needs pyspark: rows of DataFrames under other names and types, and queries on DataFrames."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - the name by which it is known
+from pyspark.sql.types import StructType
+
+from lakebed.errors import InvalidError
+from lakebed.spark.schema import arrow_to_spark, spark_to_arrow
+
+
+def columns_of(frame: Any) -> pa.Schema:
+    """Return the columns of a DataFrame; those of type void have the type null."""
+    fields = [
+        pa.field(one.name, pa.null())
+        if one.dataType.typeName() == "void"
+        else spark_to_arrow(StructType([one])).field(0)
+        for one in frame.schema.fields
+    ]
+    return pa.schema(fields)
+
+
+def fitted_frame(
+    frame: Any,
+    names: Sequence[str],
+    schema: pa.Schema,
+    constants: Mapping[str, object],
+) -> Any:
+    """Return a DataFrame with other names, their types in `schema`, and a column for each constant."""
+    wanted = arrow_to_spark(schema)
+    renamed = frame.toDF(*(f"c{at}" for at in range(len(names))))
+    columns = [
+        F.col(f"c{at}").cast(wanted[name].dataType).alias(name) for at, name in enumerate(names)
+    ]
+    columns += [
+        F.lit(value).cast(wanted[name].dataType).alias(name) for name, value in constants.items()
+    ]
+    return renamed.select(*columns)
+
+
+def query_frames(
+    spark: Any, text: str, frames: Mapping[str, Any], arguments: Mapping[str, object]
+) -> Any:
+    """Execute a query in which `{name}` stands for a DataFrame; other braces are doubled.
+
+    Spark registers the DataFrames under names of its own for the time of the call.
+    """
+    try:
+        return spark.sql(text, dict(arguments) or None, **frames)
+    except PySparkException as error:
+        raise InvalidError(f"SQL: {plain_message(error)}") from error
+
+
+def plain_message(error: PySparkException) -> str:
+    """Return the first part of Spark's message: without its plan and the names of its views."""
+    text = str(error).partition("\n\nJVM stacktrace")[0]
+    return text.partition(";\n'")[0].partition("\n\n== SQL")[0].strip()

@@ -1,0 +1,1 @@
+"""The text of statements: tokens, names, parameters, expressions and lists of columns."""
