@@ -9,12 +9,13 @@ from rich.console import Console
 from lakebed.api.description import index_text
 from lakebed.cli.answer import answering
 from lakebed.cli.arguments import AsOf, Debug, Json, Path, Settings, opened, opened_storage
-from lakebed.cli.drawing import age_of, age_text, align, draw_groups, read_groups
+from lakebed.cli.drawing import align, draw_groups
 from lakebed.model.clock import SystemClock
 from lakebed.model.instant import resolve_as_of
 from lakebed.table.config.properties_file import load_config
+from lakebed.table.run_facts import age_of, read_groups
 from lakebed.table.snapshot import Snapshot, load_snapshot
-from lakebed.terminal.text import plural, size_text
+from lakebed.terminal.text import age_text, plural, size_text
 
 _MAX_GROUPS = 20
 _MAX_ROWS = 30
