@@ -40,6 +40,10 @@ COMMANDS: Final = {
         "serving",
         "Compact, clean and archive tables by their options; with --json, one line of JSON each.",
     ),
+    "ui": (
+        "page",
+        "Serve a read-only page on a table or a folder of tables, until interrupted.",
+    ),
     "savepoint": ("savepoints", "Create, list and delete savepoints."),
 }
 """The module that defines each command, and the command's help, which equals its docstring."""
