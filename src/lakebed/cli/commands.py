@@ -49,6 +49,10 @@ COMMANDS: Final = {
         "Compact, clean and archive tables by their options; with --json, one line of JSON each.",
     ),
     "sql": ("shell", "Execute SQL statements, or read them at a prompt."),
+    "ui": (
+        "page",
+        "Serve a read-only page on a table or a folder of tables, until interrupted.",
+    ),
     "savepoint": ("savepoints", "Create, list and delete savepoints."),
 }
 """The module that defines each command, and the command's help, which equals its docstring."""

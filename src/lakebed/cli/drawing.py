@@ -1,68 +1,16 @@
-"""The layers of a table as values, and as a drawing that fits the width of a terminal."""
+"""The layers of a table, drawn to fit the width of a terminal."""
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from lakebed.errors import InvalidError, LakebedError
-from lakebed.format.files.footer import FOOTER_MAX_KEY, FOOTER_MIN_KEY
-from lakebed.model.instant import parse_instant
-from lakebed.table.files.damage import check_whole
-from lakebed.table.files.file_group import ALL_GROUPS, BaseFile, FileSlice
-from lakebed.table.read.log_reader import slice_sources
-from lakebed.table.read.pages.paged_file import ParquetFooter
-from lakebed.table.read.parquet_source import open_parquet
-from lakebed.table.read.run_source import RunSource
-from lakebed.table.snapshot import Snapshot
-from lakebed.table.view import TableView
-from lakebed.terminal.text import column_group_text, draw_bar, size_text
+from lakebed.table.run_facts import FileGroupFacts, RunFacts
+from lakebed.terminal.text import age_text, column_group_text, draw_bar, size_text
 
 _LEAST_WIDTH = 60
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnRun:
-    """One run: level `L1` is a base file, level `L0` a log or a block of a log.
-
-    `min_key` and `max_key` are None if the footer does not record them. `column_group` is empty for
-    the default column group.
-    """
-
-    level: str
-    kind: str
-    path: str
-    instant: str
-    size_bytes: int
-    rows: int | None
-    min_key: str | None
-    max_key: str | None
-    age_ms: int | None
-    column_group: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnGroup:
-    """A file group with its runs, newest first; `problem` is the reason why they could not be read.
-
-    In a table with column groups, each group has its own runs, the default group first.
-    """
-
-    partition: str
-    file_id: str
-    size_bytes: int
-    runs: tuple[DrawnRun, ...]
-    problem: str = ""
-
-
-def read_groups(
-    snapshot: Snapshot, slices: Sequence[FileSlice], now_ms: int
-) -> tuple[DrawnGroup, ...]:
-    """Return the runs of `slices`, described from headers and footers."""
-    return tuple(_read_group(snapshot, slice_, now_ms) for slice_ in slices)
-
-
-def draw_groups(groups: Iterable[DrawnGroup], width: int) -> list[str]:
+def draw_groups(groups: Iterable[FileGroupFacts], width: int) -> list[str]:
     """Return a drawing of file groups, as lines of at most `width` characters (at least 60)."""
     groups = list(groups)
     width = max(width, _LEAST_WIDTH)
@@ -113,110 +61,7 @@ def align(
     ]
 
 
-def age_text(age_ms: int | None) -> str:
-    """Format an age in its largest unit; an unknown age is a question mark.
-
-    >>> age_text(90_000), age_text(7_200_000), age_text(5 * 86_400_000), age_text(None)
-    ('1 min', '2 h', '5 d', '?')
-    """
-    if age_ms is None:
-        return "?"
-    seconds = max(0, age_ms) // 1000
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
-
-
-def age_of(instant: str, zone: str, now_ms: int) -> int | None:
-    """Return the age of an instant in milliseconds; None if its digits are not a valid time."""
-    try:
-        return now_ms - parse_instant(instant, zone)
-    except InvalidError:
-        return None
-
-
-def _read_group(snapshot: Snapshot, slice_: FileSlice, now_ms: int) -> DrawnGroup:
-    view, problem, runs = snapshot.view(), "", []
-    parts = slice_.by_group
-    try:
-        check_whole([slice_])
-        for name, part in parts.items():
-            runs += _read_runs(snapshot, view.of_group(name), part, now_ms)
-        # A base file of all columns is a run of each group.
-        runs = [run for at, run in enumerate(runs) if run not in runs[:at]]
-        runs.sort(key=lambda run: run.column_group != ALL_GROUPS)
-    except LakebedError as error:
-        problem = str(error)
-        runs = [
-            DrawnRun(
-                "L1" if isinstance(file, BaseFile) else "L0",
-                "unread",
-                file.path,
-                file.name.instant,
-                file.size_bytes,
-                None,
-                None,
-                None,
-                age_of(file.name.instant, snapshot.config.zone, now_ms),
-                name,
-            )
-            for name, part in parts.items()
-            for file in reversed(part.files)
-        ]
-    group = slice_.group
-    total = sum(file.size_bytes for file in slice_.files)
-    return DrawnGroup(group.partition, group.file_id, total, tuple(runs), problem)
-
-
-def _read_runs(snapshot: Snapshot, view: TableView, part: FileSlice, now_ms: int) -> list[DrawnRun]:
-    """Return the runs of one column group, newest first."""
-    sizes = {file.path: file.size_bytes for file in part.files}
-    runs = [
-        _run(
-            source,
-            _footer(snapshot, source),
-            sizes[source.path],
-            age_of(source.instant, snapshot.config.zone, now_ms),
-            ALL_GROUPS if source.serves is not None else part.group.column_group,
-        )
-        for source in slice_sources(view, part)
-    ]
-    return runs[::-1]
-
-
-def _run(
-    source: RunSource,
-    footer: ParquetFooter | None,
-    file_bytes: int,
-    age_ms: int | None,
-    column_group: str,
-) -> DrawnRun:
-    values = footer.key_values if footer is not None else {}
-    return DrawnRun(
-        "L1" if source.is_base else "L0",
-        "partial rows" if source.partial else str(source.kind),
-        source.path,
-        source.instant,
-        file_bytes if source.length is None else source.length,
-        None if footer is None else int(footer.metadata.num_rows),
-        values.get(FOOTER_MIN_KEY),
-        values.get(FOOTER_MAX_KEY),
-        age_ms,
-        column_group,
-    )
-
-
-def _footer(snapshot: Snapshot, source: RunSource) -> ParquetFooter | None:
-    if source.footer is not None or not source.is_parquet:
-        return source.footer
-    with open_parquet(
-        snapshot.storage, source.path, source.name, offset=source.offset, length=source.length
-    ) as file:
-        return file.footer
-
-
-def _keys(run: DrawnRun) -> str:
+def _keys(run: RunFacts) -> str:
     what = "" if run.rows is None else f"{run.rows:,} "
     what += {"data": "rows", "deletes": "deletes"}.get(run.kind, run.kind)
     if run.min_key is None or run.max_key is None:

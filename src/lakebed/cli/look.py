@@ -12,7 +12,7 @@ from rich.console import Console
 from lakebed.api.description import index_text
 from lakebed.cli.answer import answering
 from lakebed.cli.arguments import AsOf, Debug, Json, Path, Settings, opened, opened_storage
-from lakebed.cli.drawing import age_of, age_text, align, draw_groups, read_groups
+from lakebed.cli.drawing import align, draw_groups
 from lakebed.engine.engine import ArrowEngine
 from lakebed.errors import LakebedError
 from lakebed.model.clock import SystemClock
@@ -20,9 +20,10 @@ from lakebed.scan.scan import plan_scan
 from lakebed.table.config.ddl import type_text
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.files.file_group import FileSlice
+from lakebed.table.run_facts import age_of, read_groups
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.table.time_travel import History
-from lakebed.terminal.text import plural, size_text
+from lakebed.terminal.text import age_text, plural, size_text
 from lakebed.timeline.active import ActiveTimeline
 
 _MAX_GROUPS = 20

@@ -1,5 +1,7 @@
 """The history and the files of a table as Arrow tables, for display."""
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 from lakebed.format.timeline.commit_metadata import CommitMetadata, is_reserved
@@ -7,7 +9,7 @@ from lakebed.table.files.file_group import BaseFile, shown_group
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.time_travel import History
 from lakebed.timeline.archived import read_archived
-from lakebed.timeline.timeline import COMMIT_ACTIONS
+from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant
 
 HISTORY_SCHEMA = pa.schema(
     [
@@ -40,10 +42,10 @@ FILES_SCHEMA = pa.schema(
 )
 
 
-def history_table(snapshot: Snapshot) -> pa.Table:
-    """Return every instant, newest first, archived ones included."""
+def active_rows(snapshot: Snapshot, instants: Iterable[TimelineInstant]) -> list[dict[str, object]]:
+    """Return instants of the active timeline, and what they wrote, as rows of the history."""
     rows = []
-    for instant in snapshot.timeline.instants:
+    for instant in instants:
         row: dict[str, object] = {
             "instant": instant.requested,
             "completion_time": instant.completion,
@@ -54,6 +56,12 @@ def history_table(snapshot: Snapshot) -> pa.Table:
         if instant.is_completed and instant.action in COMMIT_ACTIONS:
             row |= _counts(snapshot.commits.read(instant))
         rows.append(row)
+    return rows
+
+
+def history_table(snapshot: Snapshot) -> pa.Table:
+    """Return every instant, newest first, archived ones included."""
+    rows = active_rows(snapshot, snapshot.timeline.instants)
     active = {str(row["instant"]) for row in rows}
     for archived in read_archived(snapshot.storage, snapshot.config.history_path):
         if archived.requested in active:

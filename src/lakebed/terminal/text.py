@@ -72,6 +72,21 @@ def size_text(size: float) -> str:
     return f"{size:.1f} TiB"
 
 
+def age_text(age_ms: int | None) -> str:
+    """Format an age in its largest unit; an unknown age is a question mark.
+
+    >>> age_text(90_000), age_text(7_200_000), age_text(5 * 86_400_000), age_text(None)
+    ('1 min', '2 h', '5 d', '?')
+    """
+    if age_ms is None:
+        return "?"
+    seconds = max(0, age_ms) // 1000
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
 def plural(number: int, noun: str) -> str:
     """Return a number followed by its noun, in the plural if necessary.
 

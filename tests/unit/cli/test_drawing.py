@@ -5,14 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from lakebed.cli.drawing import DrawnGroup, DrawnRun, age_of, age_text, align, draw_groups
+from lakebed.cli.drawing import align, draw_groups
+from lakebed.table.run_facts import FileGroupFacts, RunFacts, age_of
+from lakebed.terminal.text import age_text
 
 TEXT = st.text(max_size=60)
 
 
 @st.composite
 def runs(draw):
-    return DrawnRun(
+    return RunFacts(
         draw(st.sampled_from(["L0", "L1"])),
         draw(st.sampled_from(["data", "deletes", "partial rows", "unread"])),
         "path",
@@ -26,7 +28,7 @@ def runs(draw):
 
 
 GROUPS = st.builds(
-    DrawnGroup,
+    FileGroupFacts,
     TEXT,
     TEXT,
     st.integers(0, 1 << 50),
@@ -46,9 +48,9 @@ def test_no_line_is_longer_than_the_width_and_every_run_is_drawn(groups, width):
 
 def test_the_longest_bar_is_that_of_the_largest_run():
     def run(size_bytes):
-        return DrawnRun("L0", "data", "p", "1", size_bytes, 1, None, None, 0)
+        return RunFacts("L0", "data", "p", "1", size_bytes, 1, None, None, 0)
 
-    small, large = draw_groups([DrawnGroup("", "f", 1, (run(1), run(1000)))], 100)[2:]
+    small, large = draw_groups([FileGroupFacts("", "f", 1, (run(1), run(1000)))], 100)[2:]
     assert small.count("█") == 1
     assert large.count("█") == 20
 
