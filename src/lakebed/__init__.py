@@ -24,6 +24,7 @@ from lakebed.errors import (
 )
 
 if TYPE_CHECKING:
+    from lakebed.api.convert.convert import Conversion, convert
     from lakebed.api.description import Description
     from lakebed.api.layers import FileGroupLayers, Layer, Layers
     from lakebed.api.merge.builder import MergeBuilder
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Commit",
     "ConflictError",
+    "Conversion",
     "CorruptError",
     "DamageWarning",
     "Description",
@@ -57,6 +59,7 @@ __all__ = [
     "UnavailableError",
     "UnsupportedError",
     "__version__",
+    "convert",
     "create_table",
     "lit",
     "local_session",
@@ -66,12 +69,14 @@ __all__ = [
 
 _MODULES = {
     "Commit": "lakebed.write.spec.commit_summary",
+    "Conversion": "lakebed.api.convert.convert",
     "Description": "lakebed.api.description",
     "FileGroupLayers": "lakebed.api.layers",
     "Layer": "lakebed.api.layers",
     "Layers": "lakebed.api.layers",
     "MergeBuilder": "lakebed.api.merge.builder",
     "Table": "lakebed.api.table",
+    "convert": "lakebed.api.convert.convert",
     "create_table": "lakebed.api.opening",
     "lit": "lakebed.write.clauses.clause",
     "open_table": "lakebed.api.opening",

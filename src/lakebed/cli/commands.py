@@ -40,6 +40,10 @@ COMMANDS: Final = {
         "serving",
         "Compact, clean and archive tables by their options; with --json, one line of JSON each.",
     ),
+    "convert": (
+        "intake",
+        "Convert a folder of Parquet files, or a Delta table, into a new table; go on if interrupted.",
+    ),
     "savepoint": ("savepoints", "Create, list and delete savepoints."),
 }
 """The module that defines each command, and the command's help, which equals its docstring."""
