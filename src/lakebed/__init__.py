@@ -24,6 +24,7 @@ from lakebed.errors import (
 )
 
 if TYPE_CHECKING:
+    from lakebed.api.convert.convert import Conversion, convert
     from lakebed.api.description import Description
     from lakebed.api.layers import FileGroupLayers, Layer, Layers
     from lakebed.api.merge.builder import MergeBuilder
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Commit",
     "ConflictError",
+    "Conversion",
     "CorruptError",
     "DamageWarning",
     "Description",
@@ -60,6 +62,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "catalog",
+    "convert",
     "create_table",
     "drop_table",
     "foreach_batch",
@@ -72,6 +75,7 @@ __all__ = [
 
 _MODULES = {
     "Commit": "lakebed.write.spec.commit_summary",
+    "Conversion": "lakebed.api.convert.convert",
     "Description": "lakebed.api.description",
     "FileGroupLayers": "lakebed.api.layers",
     "Layer": "lakebed.api.layers",
@@ -79,6 +83,7 @@ _MODULES = {
     "MergeBuilder": "lakebed.api.merge.builder",
     "Table": "lakebed.api.table",
     "catalog": "lakebed.sql.front",
+    "convert": "lakebed.api.convert.convert",
     "create_table": "lakebed.api.opening",
     "drop_table": "lakebed.api.opening",
     "foreach_batch": "lakebed.api.streams.function",

@@ -9,11 +9,9 @@ import pyarrow as pa
 from lakebed.api.arguments import checked_keys, checked_metadata, checked_where, key_schema
 from lakebed.api.group_columns import TableColumns, given_group
 from lakebed.api.named_rows import named_rows
-from lakebed.commit.stream_batches import EmptyBatchError, StreamBatch, is_committed
 from lakebed.errors import (
     ConflictError,
     InvalidError,
-    LakebedError,
     LockedError,
     NotFoundError,
     UnsupportedError,
@@ -403,31 +401,6 @@ class TableWrites(TableColumns):
             else:
                 run_inline(self._target())
                 return commit
-
-    def _execute_once(
-        self, batch: StreamBatch, operation: Operation, source: Source, named: WriterIndex | None
-    ) -> Commit | None:
-        """Write a batch of a stream unless it is empty or was committed by an earlier attempt."""
-        if is_committed(self._snapshot(None), batch):
-            log.warning("%s is committed already; it is not written again", batch)
-            return None
-        source = replace(source, commit_metadata={**source.commit_metadata, **batch.metadata()})
-        try:
-            return self._execute(operation, source, named)
-        except EmptyBatchError:
-            return None
-        except LakebedError:
-            # Another process may have written the batch meanwhile, or an answer was lost.
-            if self._has(batch):
-                return None
-            raise
-
-    def _has(self, batch: StreamBatch) -> bool:
-        """Return whether a batch is known to be committed."""
-        try:
-            return is_committed(self._snapshot(None), batch)
-        except LakebedError:
-            return False
 
     def _matching(self, where: str) -> Source:
         """Return a source of the keys that match `where` when the write starts."""

@@ -53,6 +53,10 @@ COMMANDS: Final = {
         "page",
         "Serve a read-only page on a table or a folder of tables, until interrupted.",
     ),
+    "convert": (
+        "intake",
+        "Convert a folder of Parquet files, or a Delta table, into a new table; go on if interrupted.",
+    ),
     "savepoint": ("savepoints", "Create, list and delete savepoints."),
 }
 """The module that defines each command, and the command's help, which equals its docstring."""

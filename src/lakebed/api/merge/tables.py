@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from lakebed.api.arguments import checked_metadata, checked_where
 from lakebed.api.merge.builder import MergeBuilder, checked_assignments, join_condition
-from lakebed.api.writing import TableWrites
+from lakebed.api.streams.batches import TableBatches
 from lakebed.errors import InvalidError
 from lakebed.terminal.progress import showing
 from lakebed.write.clauses.clause import Act, Clause, Expression, MergeStatement, When
@@ -15,7 +15,7 @@ from lakebed.write.spec.commit_summary import Commit
 from lakebed.write.spec.operation import DELETE, UPSERT
 
 
-class TableMerges(TableWrites):
+class TableMerges(TableBatches):
     """Merges and updates; each is one commit."""
 
     def merge(

@@ -1,0 +1,1 @@
+"""Conversion of Parquet and Delta folders into tables."""
