@@ -15,7 +15,7 @@ TWO := -n 2 --dist worksteal
 FILES := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo check test units faults fuzz spark cluster interop soak bench docs lock clean
+.PHONY: help setup java demo check test units faults fuzz spark cluster interop soak bench docs dist lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -77,9 +77,12 @@ docs: setup ## build the documentation
 	$(BIN)/python scripts/storage_page.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+dist: setup ## build the wheel into dist/
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
 lock: ## settle requirements/*.txt anew (needs pip-tools in the environment)
 	pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-strip-extras \
-	  --no-header --all-build-deps --extra dev --extra docs --allow-unsafe -c requirements/constraints.txt -o requirements/dev.txt pyproject.toml
+	  --no-header --all-build-deps --extra spark --extra sql --extra delta --extra dev --extra docs --allow-unsafe -c requirements/constraints.txt -o requirements/dev.txt pyproject.toml
 	pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-strip-extras \
 	  --no-header --allow-unsafe -o requirements/hudi.txt requirements/hudi.in
 

@@ -135,6 +135,11 @@ def local_session(
         warm_up: Start the Python workers before returning. With False, the call returns earlier,
             and the first task that needs a worker waits for it.
     """
-    from lakebed.spark.session import local_session as start  # noqa: PLC0415 - pyspark is heavy
+    try:
+        from lakebed.spark.session import local_session as start  # noqa: PLC0415 - pyspark is heavy
+    except ModuleNotFoundError as error:
+        raise UnsupportedError(
+            "lakebed.local_session needs PySpark, which is not installed: pip install 'lakebed[spark]'"
+        ) from error
 
     return start(cores, app, conf, warm_up=warm_up)

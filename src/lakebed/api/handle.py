@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from lakebed.api.arguments import key_schema
 from lakebed.api.engines import Engines
-from lakebed.api.keys import keys_to_table
+from lakebed.api.given.arguments import key_schema
+from lakebed.api.given.keys import keys_to_table
 from lakebed.api.progress import watched_target
 from lakebed.commit.hold import hold_table
 from lakebed.errors import InvalidError, UnfinishedError

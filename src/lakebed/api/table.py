@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakebed.api.arguments import checked_columns, checked_keys, checked_where, key_batches
 from lakebed.api.description import Description, describe
+from lakebed.api.given.arguments import checked_columns, checked_keys, checked_where, key_batches
+from lakebed.api.given.named_rows import split_routed, split_valued, value_batches
 from lakebed.api.layers import Layers, layers_of
 from lakebed.api.merge.tables import TableMerges
-from lakebed.api.named_rows import split_routed, split_valued, value_batches
 from lakebed.errors import DamageWarning, InvalidError, LakebedError, UnsupportedError
 from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.model.options.services import INDEX_ADVISOR

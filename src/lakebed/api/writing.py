@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakebed.api.arguments import checked_keys, checked_metadata, checked_where, key_schema
+from lakebed.api.given.arguments import checked_keys, checked_metadata, checked_where, key_schema
+from lakebed.api.given.named_rows import named_rows
 from lakebed.api.group_columns import TableColumns, given_group
-from lakebed.api.named_rows import named_rows
 from lakebed.errors import (
     ConflictError,
     InvalidError,

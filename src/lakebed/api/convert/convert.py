@@ -63,7 +63,7 @@ def convert(
 
     Args:
         source: A folder of Parquet files, whose subfolders may be named `column=value`, or a Delta
-            table (needs `pip install lakebed[delta]`).
+            table (needs `pip install 'lakebed[delta]'`).
         path: Where to create the table.
         key: The record key columns.
         ordering: The columns that decide which of two rows with the same key wins.

@@ -207,7 +207,7 @@ def _open_delta(storage: Storage, options: Mapping[str, str] | None) -> Any:
         from deltalake.exceptions import DeltaError  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
         raise UnsupportedError(
-            f"{storage.url} is a Delta table: pip install lakebed[delta] to read its log"
+            f"{storage.url} is a Delta table: pip install 'lakebed[delta]' to read its log"
         ) from error
     try:
         return DeltaTable(storage.url, storage_options=dict(options or {}))

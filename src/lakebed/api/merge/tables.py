@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lakebed.api.arguments import checked_metadata, checked_where
+from lakebed.api.batches import TableBatches
+from lakebed.api.given.arguments import checked_metadata, checked_where
 from lakebed.api.merge.builder import MergeBuilder, checked_assignments, join_condition
-from lakebed.api.streams.batches import TableBatches
 from lakebed.errors import InvalidError
 from lakebed.terminal.progress import showing
 from lakebed.write.clauses.clause import Act, Clause, Expression, MergeStatement, When

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from lakebed.api.arguments import key_schema
-from lakebed.api.keys import keys_to_table
+from lakebed.api.given.arguments import key_schema
+from lakebed.api.given.keys import keys_to_table
 from lakebed.errors import InvalidError
 from lakebed.index.secondary.definition import resolve_column
 from lakebed.merge.rule import Merger

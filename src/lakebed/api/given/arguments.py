@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from lakebed.api.keys import keys_to_table
+from lakebed.api.given.keys import keys_to_table
 from lakebed.errors import InvalidError, SchemaError
 from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.format.timeline.commit_metadata import RESERVED_KEYS, is_reserved

@@ -1,0 +1,1 @@
+"""What callers give: arguments, keys and rows, checked and converted."""
