@@ -134,8 +134,8 @@ def stat_type(field):
     return text
 
 
-# The range of keys is not a part of a commit.
-STORED = [field for field in fields(WriteStat) if field.name != "key_range"]
+# The range of keys and the statistics of columns are not a part of a commit.
+STORED = [field for field in fields(WriteStat) if field.name not in ("key_range", "statistics")]
 STATS = st.builds(WriteStat, **{f.name: st.none() | BY_TYPE[stat_type(f)] for f in STORED})
 COMMITS = st.builds(
     CommitMetadata,

@@ -28,7 +28,6 @@ NESTED = pa.schema([("id", pa.string()), ("l", pa.list_(pa.int32()))])
 
 CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
     "a key that is no column": ({"key": "nope"}, SchemaError, r"key: no column 'nope'.*id, v"),
-    "no key": ({"key": None}, InvalidError, "key: expected at least one column"),
     "an empty key": ({"key": []}, InvalidError, "key: expected at least one column"),
     "a number as key": ({"key": 5}, InvalidError, "key: expected a column name.*found 5"),
     "a number in the key": ({"key": [1]}, InvalidError, "key: expected column names, found 1"),

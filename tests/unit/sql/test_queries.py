@@ -2,6 +2,7 @@
 
 import datetime as dt
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -28,12 +29,17 @@ ROWS = pa.table(
 )
 
 
+NUMBERS = count()
+
+
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
-    made = lakebed.catalog(None, "memory://sql-queries")
-    lakebed.create_table(None, "memory://sql-queries/t", ROWS, key="id", buckets=3).insert(ROWS)
+    # A process that takes tests from another one makes the tables again.
+    url = f"memory://sql-queries-{next(NUMBERS)}"
+    made = lakebed.catalog(None, url)
+    lakebed.create_table(None, f"{url}/t", ROWS, key="id", buckets=3).insert(ROWS)
     users = pa.table({"uid": [0, 1], "name": ["x", "y"], "g": ["a", "b"]})
-    lakebed.create_table(None, "memory://sql-queries/u", users, key="uid").insert(users)
+    lakebed.create_table(None, f"{url}/u", users, key="uid").insert(users)
     return made
 
 

@@ -154,7 +154,7 @@ def test_paths_of_older_plans_count_by_their_names():
         ({"deltaFilePaths": ["x"]}, CorruptError, "expected a log of file group f-0, found 'x'"),
         ({"dataFilePath": "x"}, CorruptError, "expected a base file of f-0, found 'x'"),
         ({"bootstrapFilePath": "x"}, UnsupportedError, "bootstrapped"),
-        ({"version": 4}, UnsupportedError, "plan: compaction plan of version 4"),
+        ({"version": 5}, UnsupportedError, "plan: compaction plan of version 5"),
     ],
 )
 def test_what_no_plan_can_say_is_refused(changes: dict, error: type[Exception], message: str):
