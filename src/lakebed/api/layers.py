@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakebed.table.files.file_group import ALL_GROUPS, BaseFile, FileSlice, shown_group
-from lakebed.terminal.html import Bar, rows_html
+from lakebed.terminal.html import bar_html, rows_html
 from lakebed.terminal.text import Part, column_group_text, draw_layers, plural, size_text
 
 
@@ -67,7 +67,7 @@ class Layers:
                 group.file_id,
                 layer.column_group,
                 layer.level,
-                Bar(layer.size_bytes, widest),
+                bar_html(layer.size_bytes, widest),
                 size_text(layer.size_bytes),
                 layer.instant,
             )

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from lakebed.errors import NotFoundError
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.run_facts import FileGroupFacts, read_groups
+from lakebed.terminal.markup import Html, element, join
 from lakebed.terminal.text import plural, size_text
-from lakebed.ui.html import Html, element, join, legend, table
+from lakebed.ui.html import legend, table
 from lakebed.ui.overview import base_bytes, log_bytes
 from lakebed.ui.pictures import draw_runs, draw_shares
 from lakebed.ui.view import View

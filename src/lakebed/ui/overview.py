@@ -10,8 +10,9 @@ from lakebed.services.compaction.plan import choose_slices
 from lakebed.services.compaction.trigger import is_due
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.history import active_rows
+from lakebed.terminal.markup import Html, element, join
 from lakebed.terminal.text import plural, size_text
-from lakebed.ui.html import Html, element, facts, join, later, legend, section, table
+from lakebed.ui.html import facts, later, legend, section, table
 from lakebed.ui.pictures import Bar, draw_shares, draw_timeline
 from lakebed.ui.view import View
 

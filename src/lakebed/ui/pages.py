@@ -8,7 +8,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import lakebed
 from lakebed.errors import InvalidError, LakebedError, NotFoundError
 from lakebed.model.clock import Clock
-from lakebed.ui.html import Html, address, element, join, link
+from lakebed.terminal.markup import Html, element, join
+from lakebed.ui.html import address, link
 from lakebed.ui.layers import layers_page, layers_part, partitions_page, partitions_part
 from lakebed.ui.overview import PARTS, overview
 from lakebed.ui.past import home, schema_page, timeline_page

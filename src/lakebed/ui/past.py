@@ -7,8 +7,9 @@ import pyarrow as pa
 from lakebed.format.avro.avro_schema import avro_to_arrow
 from lakebed.table.config.ddl import type_text
 from lakebed.table.history import active_rows
+from lakebed.terminal.markup import Html, element, join
 from lakebed.terminal.text import size_text
-from lakebed.ui.html import Html, element, join, legend, link, table
+from lakebed.ui.html import legend, link, table
 from lakebed.ui.overview import COLOURS, kind_of
 from lakebed.ui.view import View
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import log10
 
 from lakebed.table.run_facts import FileGroupFacts, RunFacts
+from lakebed.terminal.markup import Html, element, join
 from lakebed.terminal.text import age_text, size_text
-from lakebed.ui.html import Html, element, join
 
 _WIDTH = 900
 _LEFT = 46

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from lakebed.errors import InvalidError
-from lakebed.ui.html import Html, element, join, table
+from lakebed.terminal.markup import Html, element, join
+from lakebed.ui.html import table
 from lakebed.ui.view import View
 
 _MOST_ROWS = 1_000

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from lakebed.errors import InvalidError
 from lakebed.table.run_facts import age_of
+from lakebed.terminal.markup import Html, element, join
 from lakebed.terminal.text import age_text
-from lakebed.ui.html import Html, address, element, join
+from lakebed.ui.html import address
 from lakebed.ui.site import PageTable
 
 _MAX_PAGE = 1_000_000
