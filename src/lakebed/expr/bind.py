@@ -4,7 +4,6 @@ Functions that are not listed and expressions whose result could differ from Spa
 with an error that names them. So are constant expressions whose evaluation fails.
 """
 
-import difflib
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -39,6 +38,7 @@ from lakebed.expr.types import (
     type_named,
 )
 from lakebed.expr.values import null_of
+from lakebed.model.spelling import similar
 
 BOOL = pa.bool_()
 # Spark searches lists of this length or more with a set, in which -0.0 differs from 0.0.
@@ -387,8 +387,8 @@ def missing_column(name: str, names: Sequence[str], *, qualified: bool = False) 
     """
     plain = {known.rpartition(".")[2] if qualified else known: known for known in names}
     folded = {known.lower(): full for known, full in plain.items()}
-    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
-    hint = f" (did you mean {folded[near[0]]}?)" if near else ""
+    near = similar(name, folded)
+    hint = f" (did you mean {folded[near]}?)" if near else ""
     what = "the columns are" if qualified else "the table has"
     return f"no column {name}{hint}; {what} {', '.join(names)}"
 

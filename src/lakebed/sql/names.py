@@ -10,7 +10,7 @@ from typing import Any, Final
 from lakebed.api.opening import drop_table, open_table
 from lakebed.api.table import Table
 from lakebed.errors import ExistsError, InvalidError, NotFoundError
-from lakebed.sql.syntax.hints import listed, nearest
+from lakebed.model.spelling import listed, nearest
 from lakebed.storage.open import open_storage
 from lakebed.storage.paths import check_path, join, parse_location
 from lakebed.storage.storage import Storage

@@ -9,11 +9,11 @@ from sqlglot.tokens import TokenType
 
 from lakebed.api.table import Table
 from lakebed.errors import NotFoundError
+from lakebed.model.spelling import nearest
 from lakebed.sql import indexes
 from lakebed.sql.names import DEFAULT, check_database
 from lakebed.sql.procedures import show_procedures
 from lakebed.sql.session import Session
-from lakebed.sql.syntax.hints import nearest
 from lakebed.sql.syntax.words import Words
 from lakebed.table.config.ddl import type_text
 

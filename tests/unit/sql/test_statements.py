@@ -180,7 +180,7 @@ def test_literals_of_every_type_are_stored(catalog: Catalog):
         ("INSERT INTO orders VALUES (1, 'a')", "has 2 values, expected 4"),
         ("INSERT INTO orders VALUES ('x', 'a', 1, 'q')", "'id': expected bigint, found 'x'"),
         ("INSERT INTO orders VALUES (1.5, 'a', 1, 'q')", "'id': expected bigint, found 1.5"),
-        ("INSERT INTO orders (id, dtt) VALUES (1, 'q')", "no column 'dtt'; did you mean 'dt'"),
+        ("INSERT INTO orders (id, dtt) VALUES (1, 'q')", r"no column 'dtt' \(did you mean 'dt'"),
         ("INSERT INTO orders (id, id) VALUES (1, 2)", "named twice"),
         ("INSERT INTO orders SELECT 1, 'a'", "returns 2 columns"),
         (
@@ -253,7 +253,7 @@ def test_merge_runs_the_first_clause_that_applies(orders: Catalog):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("UPDATE orders SET citty = 'x'", "no column 'citty'; did you mean 'city'"),
+        ("UPDATE orders SET citty = 'x'", r"no column 'citty' \(did you mean 'city'"),
         ("UPDATE orders SET city = 'x', city = 'y'", "assigned twice"),
         ("UPDATE orders SET city = (SELECT 1)", "use MERGE INTO"),
         ("UPDATE orders SET city = 'x' WHERE", "expected a condition"),

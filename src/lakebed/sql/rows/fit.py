@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from lakebed.errors import InvalidError, SchemaError
+from lakebed.model.spelling import listed, nearest
 from lakebed.sql.rows.assign import fits, stored
-from lakebed.sql.syntax.hints import listed, nearest
 from lakebed.table.config.ddl import type_text
 from lakebed.table.config.schema import normalise
 
