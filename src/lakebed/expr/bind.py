@@ -5,6 +5,7 @@ with an error that names them. So are constant expressions whose evaluation fail
 """
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -56,6 +57,9 @@ def bind_predicate(text: str, schema: pa.Schema) -> Bound:
 
 class Binder:
     """Binds the nodes of one predicate; `expr/functions.py` binds the functions."""
+
+    what: ClassVar[str] = "predicate"
+    """What errors call the text."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self._text = text
@@ -187,7 +191,7 @@ class Binder:
             names = self._schema.names
             found = f"column {name} is ambiguous; the table has {', '.join(names)}"
             found = found if near else missing_column(name, names)
-            raise SchemaError(f"predicate {self._text[:200]!r}: {found}")
+            raise SchemaError(f"{self.what} {self._text[:200]!r}: {found}")
         return Column(near[0], self._schema.field(near[0]).type)
 
     def _field(self, node: Syntax) -> Bound:
@@ -201,7 +205,7 @@ class Binder:
         near = [at for at, field in enumerate(fields) if field.name.lower() == name.lower()]
         if len(near) != 1:
             raise SchemaError(
-                f"predicate {self._text[:200]!r}: expected one field {name!r} in {whole.kind}, found {len(near)}"
+                f"{self.what} {self._text[:200]!r}: expected one field {name!r} in {whole.kind}, found {len(near)}"
             )
         return self.apply("field", [whole], fields[near[0]].type, near[0])
 
@@ -390,7 +394,8 @@ def missing_column(name: str, names: Sequence[str], *, qualified: bool = False) 
     near = similar(name, folded)
     hint = f" (did you mean {folded[near]}?)" if near else ""
     what = "the columns are" if qualified else "the table has"
-    return f"no column {name}{hint}; {what} {', '.join(names)}"
+    own = [known for known in names if not known.startswith("_hoodie_")]
+    return f"no column {name}{hint}; {what} {', '.join(own)}"
 
 
 def literal(value: pa.Scalar) -> Constant:

@@ -10,7 +10,7 @@ def similar(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     >>> similar("Amuont", ["id", "amount"])
     'amount'
     """
-    spelled = {one.lower(): one for one in known}
+    spelled = {one.lower(): str(one) for one in known}
     near = difflib.get_close_matches(name.lower(), spelled, n=1, cutoff=cutoff)
     return spelled[near[0]] if near else ""
 

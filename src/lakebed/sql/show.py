@@ -29,6 +29,9 @@ _SHOWS = (
 )
 
 
+_DESCRIBES = ("HISTORY", "DETAIL", "EXTENDED", "FORMATTED")
+
+
 def show(session: Session, words: Words) -> Any:
     """Execute SHOW."""
     if words.take("TABLES"):
@@ -66,7 +69,12 @@ def describe(session: Session, words: Words) -> Any:
     extended = words.take("EXTENDED") or words.take("FORMATTED")
     words.take("TABLE")
     extended |= words.take("EXTENDED") or words.take("FORMATTED")
-    table = session.table(words.names("the name of a table"))
+    name = words.names("the name of a table")
+    try:
+        table = session.table(name)
+    except NotFoundError as error:
+        keyword = "" if words.here is None else nearest(name[0], _DESCRIBES, cutoff=0.75)
+        raise NotFoundError(f"{error}{keyword}") from None
     rows = [(field.name, type_text(field.type), _note(table, field)) for field in table.schema]
     if words.here is not None:
         column = words.name("a column")

@@ -10,6 +10,7 @@ from sqlglot.tokens import TokenType
 
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.expr.scope import Expression
+from lakebed.model.spelling import nearest
 from lakebed.sql.query.aggregate import FUNCTIONS, Aggregate, aggregated
 from lakebed.sql.query.local_rows import Order, distinct, limited, ordered, projected
 from lakebed.sql.query.tables import Source, find_references
@@ -299,6 +300,9 @@ def _aggregate(text: str) -> tuple[str, str] | None:
     """Return the function and the argument of an aggregate; None for another expression."""
     words = Words(text)
     if not words.is_word(*(name.upper() for name in FUNCTIONS)):
+        if [str(token.text) for token in words.tokens[1:]] == ["(", "*", ")"]:
+            name = words.name("a function")
+            raise InvalidError(f"SQL: {text}: no function {name}(*){nearest(name, FUNCTIONS)}")
         return None
     name = words.name("a function").lower()
     if words.here is None or words.here.text != "(":

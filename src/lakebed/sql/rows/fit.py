@@ -17,7 +17,7 @@ _MOST_DIGITS = 38
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The columns of a table to which the columns of a query go, in the order of the query's.
+    """The columns of a table that receive the columns of a query, in the query's order.
 
     `fixed` are columns with one value for all rows.
     """

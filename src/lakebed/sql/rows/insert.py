@@ -21,7 +21,7 @@ from lakebed.write.spec.commit_summary import Commit
 
 @dataclass(slots=True)
 class Insert:
-    """An INSERT statement: its table, its columns in the order of the query's, and its query."""
+    """An INSERT statement: its table, the columns it names, in their order, and its query."""
 
     name: Name
     overwrite: bool

@@ -150,7 +150,7 @@ class Words:
         With `before`, the token before it may be the misspelled one, taken for an alias.
         """
         suspects = self.tokens[max(self.at - before, 0) : self.at + 1]
-        near = [similar(str(token.text), known) for token in reversed(suspects)]
+        near = [similar(str(token.text), known, cutoff=0.7) for token in reversed(suspects)]
         hint = next((f"; did you mean {word!r}?" for word in near if word), "")
         error = syntax_error(self.text, self.start, problem)
         return InvalidError(f"{error}{hint}")
