@@ -72,6 +72,8 @@ def run_local(session: Session, tree: exp.Expression, text: str) -> pa.RecordBat
     if not isinstance(tree, exp.Select):
         known = (what for kind, what in _OTHERS.items() if isinstance(tree, kind))
         raise session.needs_spark(next(known, "this query"))
+    if Words(text).is_word("FROM"):
+        raise session.needs_spark("a query that begins with FROM")
     for kind, what in _OTHERS.items():
         for node in tree.find_all(kind):
             if not (kind is exp.Distinct and node.parent is tree):
