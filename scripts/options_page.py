@@ -97,7 +97,7 @@ def _effect(option: Option[Any]) -> str:
     if option.keyword:
         parts.append(f"the keyword `{option.keyword}=`")
     others = [
-        ("older name", option.aliases),
+        ("also named", option.aliases),
         ("in a write also", option.write_names),
     ]
     parts += [f"{what} {', '.join(f'`{n}`' for n in names)}" for what, names in others if names]

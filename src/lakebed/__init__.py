@@ -4,6 +4,7 @@ Names are imported on first use, so importing the package takes milliseconds: a 
 catches errors or prints help does not load pyarrow or Spark.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,9 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES:
         value = getattr(import_module(_MODULES[name]), name)
     else:
-        raise AttributeError(f"module 'lakebed' has no attribute {name!r}")
+        raise AttributeError(
+            f"module 'lakebed' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+        )
     globals()[name] = value
     return value
 

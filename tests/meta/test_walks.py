@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import lakebed
 from support.tables import batch, make
 
 PAGE = Path(__file__).parents[2] / "ARCHITECTURE.md"
@@ -61,7 +62,7 @@ def table():
 
 
 def test_an_upsert_takes_the_hops_that_the_page_lists(table):
-    upsert, _ = walks()
+    upsert, _, _ = walks()
     assert len(upsert) <= 30
     rows = pa.concat_tables(
         [batch(*((f"k{i}", i, 3, "p") for i in range(40))), batch(("x", 1, 1, "q"))]
@@ -70,7 +71,16 @@ def test_an_upsert_takes_the_hops_that_the_page_lists(table):
 
 
 def test_a_read_takes_the_hops_that_the_page_lists(table):
-    _, read = walks()
+    _, read, _ = walks()
     assert len(read) <= 25
     where = f"{table.config.record_key_fields[0]} = 'k7'"
     follow(read, traced(lambda: table.read(where=where).read_all()))
+
+
+def test_an_update_by_sql_takes_the_hops_that_the_page_lists():
+    _, _, update = walks()
+    catalog = lakebed.catalog(None, "memory://walks/warehouse")
+    catalog.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
+    catalog.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    calls = traced(lambda: lakebed.sql(catalog, "UPDATE t SET v = upper(v) WHERE id = 2"))
+    follow(update, calls)

@@ -163,6 +163,13 @@ def test_a_query_in_process_returns_the_same(catalog: Catalog, query: str):
     assert rows(on_spark) == rows(in_process)
 
 
+def test_a_misspelled_column_has_the_nearest_of_the_table_not_of_the_columns_read(catalog: Catalog):
+    catalog.sql("CREATE TABLE spelled (id BIGINT PRIMARY KEY, city STRING, ts BIGINT)")
+    for query in ("SELECT ctiy FROM spelled", "SELECT s.ctiy FROM spelled s WHERE ts > 1"):
+        with pytest.raises(InvalidError, match=r"ctiy` cannot be resolved.*\(did you mean 'city'"):
+            catalog.sql(query).count()
+
+
 def test_names_are_qualified_in_every_way(spark: SparkSession, catalog: Catalog):
     path = catalog.table("o").path
     spark.range(3).createOrReplaceTempView("session_view")

@@ -28,6 +28,7 @@ from lakebed.groups.rules import nullable_schema
 from lakebed.model.options import table
 from lakebed.model.options.option import Scope
 from lakebed.model.options.registry import Given, check_given, get_option
+from lakebed.model.spelling import nearest
 from lakebed.table.config.column_groups import check_grouped
 from lakebed.table.config.merge_mode import (
     PARTIAL_UPDATE_MODE,
@@ -98,7 +99,7 @@ def table_properties(
     word = str(index).lower()
     if word not in INDEXES:
         raise UnsupportedError(
-            f"index={index!r}: this release writes with {', '.join(map(repr, INDEXES))}"
+            f"index={index!r}{nearest(word, INDEXES)}: this release writes with {', '.join(map(repr, INDEXES))}"
         )
     if version not in TABLE_VERSIONS:
         known = ", ".join(map(str, TABLE_VERSIONS))

@@ -11,6 +11,7 @@ from lakebed.format.names.record_key import KeyGenerator
 from lakebed.format.names.timestamp_keygen import TimestampKeygen
 from lakebed.index.kinds import strategy_of
 from lakebed.model.options import table
+from lakebed.model.spelling import nearest
 from lakebed.table.config.table_config import ConcurrencyMode, TableConfig
 from lakebed.table.config.writer_index import BUCKET_ENGINE, DEFAULT_BUCKETS, INDEXES, hashes_keys
 
@@ -109,7 +110,7 @@ def check_names(schema: pa.Schema, columns: Mapping[str, Sequence[str]]) -> None
         for name in names:
             if name not in schema.names:
                 raise SchemaError(
-                    f"{what}: no column {name!r} in the schema, which has "
+                    f"{what}: no column {name!r}{nearest(name, schema.names)} in the schema, which has "
                     f"{', '.join(schema.names) or 'no columns'}"
                 )
             if "," in name:

@@ -17,6 +17,7 @@ from lakebed.model.options.services import (
     ClusteringOptions,
     CompactionOptions,
 )
+from lakebed.model.spelling import nearest
 from lakebed.services.archive.execute import Archive, archive
 from lakebed.services.clean.execute import Clean, clean
 from lakebed.services.clean.reason import nothing_to_clean
@@ -82,7 +83,7 @@ class TableServices(TableHandle):
 
         Args:
             mode: `"full"` merges each base file with its logs into a new base file, `"log"` merges
-            the logs into one log, and `"hybrid"` uses the cheaper of the two per file group.
+                the logs into one log, and `"hybrid"` uses the cheaper of the two per file group.
             force: Plan even if the table's compaction trigger is not due.
             groups: The column groups to compact; `""` is the default group. None means all groups.
             widen: Merge all column groups of each file group into one base file with all columns.
@@ -273,7 +274,7 @@ class TableServices(TableHandle):
             plan: A plan that an earlier call with `dry_run=True` returned.
             dry_run: Return the plan without executing it.
             drop_lost: Also remove file slices that lack a file or cannot be read, in a separate
-            commit. Their rows are lost. This reads every page of every file.
+                commit. Their rows are lost. This reads every page of every file.
             keep_readable: With `drop_lost`, keep the rows of such slices that can still be read;
                 they may be stale.
         """
@@ -413,6 +414,7 @@ def _known_groups(snapshot: Snapshot, groups: Sequence[str] | None) -> frozenset
         if name not in known:
             there = ", ".join(known[1:]) or "none besides the default group"
             raise InvalidError(
-                f"table {snapshot.config.name!r}: no column group {name!r}; there are: {there}"
+                f"table {snapshot.config.name!r}: no column group {name!r}{nearest(name, known[1:])}; "
+                f"there are: {there}"
             )
     return frozenset(groups)

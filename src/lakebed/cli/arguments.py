@@ -9,10 +9,13 @@ import lakebed
 from lakebed.api.engines import Engines
 from lakebed.api.opening import open_table
 from lakebed.api.table import Table
-from lakebed.errors import OptionError
+from lakebed.errors import NotFoundError, OptionError
 from lakebed.model.executor import Executor
 from lakebed.storage.open import open_storage
 from lakebed.storage.storage import Storage
+from lakebed.table.config.properties_file import load_config
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.location import similar_tables
 
 Path = Annotated[str, typer.Argument(help="The table: a folder, or a URL such as s3://bucket/t.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else.")]
@@ -43,6 +46,14 @@ def opened(path: str, settings: Sequence[str] | None, *, spark: bool = False) ->
 def opened_storage(path: str, settings: Sequence[str] | None) -> Storage:
     """Open the storage at `path`, without opening its table."""
     return open_storage(path, pairs(settings))
+
+
+def opened_config(storage: Storage, settings: Sequence[str] | None) -> TableConfig:
+    """Return the configuration of the table at a path; the error offers similar paths."""
+    try:
+        return load_config(storage)
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}{similar_tables(storage, pairs(settings))}") from None
 
 
 def executor(*, spark: bool) -> Executor:

@@ -63,7 +63,7 @@ def align(
 
 def _keys(run: RunFacts) -> str:
     what = "" if run.rows is None else f"{run.rows:,} "
-    what += {"data": "rows", "deletes": "deletes"}.get(run.kind, run.kind)
+    what += {"data": "row" if run.rows == 1 else "rows"}.get(run.kind, run.kind)
     if run.min_key is None or run.max_key is None:
         return what
     return f"{what}  {_short(run.min_key)} … {_short(run.max_key)}"

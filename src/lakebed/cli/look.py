@@ -11,14 +11,22 @@ from rich.console import Console
 
 from lakebed.api.description import index_text
 from lakebed.cli.answer import answering
-from lakebed.cli.arguments import AsOf, Debug, Json, Path, Settings, opened, opened_storage
+from lakebed.cli.arguments import (
+    AsOf,
+    Debug,
+    Json,
+    Path,
+    Settings,
+    opened,
+    opened_config,
+    opened_storage,
+)
 from lakebed.cli.drawing import align, draw_groups
 from lakebed.engine.engine import ArrowEngine
 from lakebed.errors import LakebedError
 from lakebed.model.clock import SystemClock
 from lakebed.scan.scan import plan_scan
 from lakebed.table.config.ddl import type_text
-from lakebed.table.config.properties_file import load_config
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.run_facts import age_of, read_groups
 from lakebed.table.snapshot import Snapshot, load_snapshot
@@ -57,7 +65,7 @@ def show(
     """Draw the layers of each file group: sizes, keys and ages of its runs."""
     with answering(as_json=as_json, debug=debug) as answer:
         storage = opened_storage(path, options)
-        config = load_config(storage)
+        config = opened_config(storage, options)
         active = ActiveTimeline(storage, config.timeline_path)
         instant = None if as_of is None else History(storage, config, active).instant_of(as_of)
         snapshot = load_snapshot(storage, config, instant)

@@ -10,7 +10,7 @@ from lakebed.cli.commands import LazyGroup
 app = typer.Typer(
     name="lakebed",
     cls=LazyGroup,
-    help="Inspect, maintain, verify and repair lakehouse tables.",
+    help="Create, inspect, query, maintain and repair tables.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -32,7 +32,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Inspect, maintain, verify and repair lakehouse tables."""
+    """Create, inspect, query, maintain and repair tables."""
     del version  # printed before any command is looked up
 
 

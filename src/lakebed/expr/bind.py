@@ -4,8 +4,8 @@ Functions that are not listed and expressions whose result could differ from Spa
 with an error that names them. So are constant expressions whose evaluation fails.
 """
 
-import difflib
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -39,6 +39,7 @@ from lakebed.expr.types import (
     type_named,
 )
 from lakebed.expr.values import null_of
+from lakebed.model.spelling import similar
 
 BOOL = pa.bool_()
 # Spark searches lists of this length or more with a set, in which -0.0 differs from 0.0.
@@ -56,6 +57,9 @@ def bind_predicate(text: str, schema: pa.Schema) -> Bound:
 
 class Binder:
     """Binds the nodes of one predicate; `expr/functions.py` binds the functions."""
+
+    what: ClassVar[str] = "predicate"
+    """What errors call the text."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self._text = text
@@ -187,7 +191,7 @@ class Binder:
             names = self._schema.names
             found = f"column {name} is ambiguous; the table has {', '.join(names)}"
             found = found if near else missing_column(name, names)
-            raise SchemaError(f"predicate {self._text[:200]!r}: {found}")
+            raise SchemaError(f"{self.what} {self._text[:200]!r}: {found}")
         return Column(near[0], self._schema.field(near[0]).type)
 
     def _field(self, node: Syntax) -> Bound:
@@ -201,7 +205,7 @@ class Binder:
         near = [at for at, field in enumerate(fields) if field.name.lower() == name.lower()]
         if len(near) != 1:
             raise SchemaError(
-                f"predicate {self._text[:200]!r}: expected one field {name!r} in {whole.kind}, found {len(near)}"
+                f"{self.what} {self._text[:200]!r}: expected one field {name!r} in {whole.kind}, found {len(near)}"
             )
         return self.apply("field", [whole], fields[near[0]].type, near[0])
 
@@ -387,10 +391,11 @@ def missing_column(name: str, names: Sequence[str], *, qualified: bool = False) 
     """
     plain = {known.rpartition(".")[2] if qualified else known: known for known in names}
     folded = {known.lower(): full for known, full in plain.items()}
-    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
-    hint = f" (did you mean {folded[near[0]]}?)" if near else ""
+    near = similar(name, folded)
+    hint = f" (did you mean {folded[near]}?)" if near else ""
     what = "the columns are" if qualified else "the table has"
-    return f"no column {name}{hint}; {what} {', '.join(names)}"
+    own = [known for known in names if not known.startswith("_hoodie_")]
+    return f"no column {name}{hint}; {what} {', '.join(own)}"
 
 
 def literal(value: pa.Scalar) -> Constant:

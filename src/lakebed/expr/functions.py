@@ -18,6 +18,7 @@ from lakebed.expr.types import (
     type_named,
 )
 from lakebed.expr.values import null_of
+from lakebed.model.spelling import nearest
 
 _MANY = 1_000
 
@@ -63,7 +64,7 @@ def bind_function(binding: Binding, name: str, args: list[Bound], what: str) -> 
     """Bind a call of `name`; raise an error if the function or its operands are not supported."""
     known = _FUNCTIONS.get(name)
     if known is None:
-        raise binding.refuse(f"the function {name}")
+        raise binding.refuse(f"the function {name}{nearest(name, _FUNCTIONS, cutoff=0.75)}")
     least, most, bind = known
     if not least <= len(args) <= most:
         count = f"{least}" if least == most else f"{least} to {most}"

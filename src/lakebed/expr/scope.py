@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.errors import SchemaError
+from lakebed.errors import LakebedError, SchemaError, UnsupportedError
 from lakebed.expr.bind import Binder, missing_column
 from lakebed.expr.bound import Bound, Column, Constant, column_names, walk
 from lakebed.expr.casts import is_castable
@@ -143,7 +143,20 @@ def and_parts(bound: Bound) -> list[Bound]:
     return [part for arg in bound.args for part in and_parts(arg)]
 
 
-class _ScopedBinder(Binder):
+class ExpressionBinder(Binder):
+    """Binds an expression that is not a predicate of a read."""
+
+    what = "expression"
+
+    def refuse(self, part: str) -> LakebedError:
+        """Return the error for a part of the expression that is not supported."""
+        return UnsupportedError(
+            f"{self.what} {self._text[:200]!r}: {part[:200]} is not in Lakebed's grammar of "
+            "expressions (docs/where.md lists what is)"
+        )
+
+
+class _ScopedBinder(ExpressionBinder):
     def __init__(self, text: str, sides: Sequence[Side]) -> None:
         super().__init__(text, pa.schema([]))
         self._sides = sides

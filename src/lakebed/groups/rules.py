@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from lakebed.errors import InvalidError, SchemaError
 from lakebed.groups.definition import ColumnGroup
+from lakebed.model.spelling import nearest
 
 
 def settle_group(
@@ -25,7 +26,8 @@ def settle_group(
     for name in group.columns:
         if name not in schema.names:
             raise SchemaError(
-                f"{what}: no column {name!r}; the columns there are: {', '.join(schema.names)}"
+                f"{what}: no column {name!r}{nearest(name, schema.names)}; the columns there are: "
+                f"{', '.join(schema.names)}"
             )
     listed = [name for name in key if name in group.columns]
     if listed and len(listed) < len(key):

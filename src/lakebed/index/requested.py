@@ -3,6 +3,7 @@
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.names.bucket_hash import MAX_BUCKETS
 from lakebed.index.kinds import strategy_of
+from lakebed.model.spelling import nearest
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import INDEXES, WriterIndex
 
@@ -12,7 +13,7 @@ def named_index(config: TableConfig, word: str | None, buckets: int | None) -> W
     name = "bucket" if word is None else str(word).lower()
     if name not in INDEXES:
         raise UnsupportedError(
-            f"index={word!r}: this release writes with index={', '.join(map(repr, INDEXES))}"
+            f"index={word!r}{nearest(name, INDEXES)}: this release writes with index={', '.join(map(repr, INDEXES))}"
         )
     index = INDEXES[name](buckets, config.record_key_fields)
     strategy_of(index).check_table(config)

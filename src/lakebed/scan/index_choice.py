@@ -170,7 +170,7 @@ class _Notes:
         return others
 
     def all(self, otherwise: str) -> tuple[IndexNote, ...]:
-        """Return a note for each index: `otherwise` for those that have none yet."""
+        """Return a note for each index; `otherwise` is the reason in notes not yet made."""
         return tuple(self._note(index, otherwise) for index in self._indexes)
 
     def _note(self, index: OpenIndex | UnusableIndex, otherwise: str) -> IndexNote:

@@ -53,7 +53,7 @@ class FilePruner:
         return snapshot if partitions is None else snapshot.within(partitions)
 
     def prune(self, pruned: Pruned) -> Pruned:
-        """Leave out slices that consist of a file without matching rows."""
+        """Leave out slices that consist of a single file in which no row can match."""
         bases = {
             slice_.base_file.path: slice_.base_file.name.instant
             for slice_ in pruned.slices

@@ -86,7 +86,8 @@ class SparkMerge:
             made = self._values(chosen)
             _ = made.schema  # Spark Connect analyses expressions only on request
         except AnalysisException as error:
-            raise InvalidError(f"merge: {str(error).strip().partition(chr(10))[0]}") from error
+            call = "update()" if self.plan.statement.on is None else "merge"
+            raise InvalidError(f"{call}: {str(error).strip().partition(chr(10))[0]}") from error
         return made
 
     def _joined(self, snapshot: Snapshot) -> DataFrame:

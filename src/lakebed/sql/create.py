@@ -12,11 +12,11 @@ from lakebed.api.opening import create_table, drop_table, open_table
 from lakebed.api.table import Table
 from lakebed.errors import InvalidError, LakebedError, NotFoundError, OptionError
 from lakebed.model.options.registry import find_option
+from lakebed.model.spelling import nearest
 from lakebed.sql.names import Name, path_of
 from lakebed.sql.rows.insert import insert_rows, select_rows
 from lakebed.sql.session import Session
 from lakebed.sql.syntax.columns import Columns, name_list, parse_columns, parse_properties, split
-from lakebed.sql.syntax.hints import nearest
 from lakebed.sql.syntax.words import Words
 from lakebed.table.config.ddl import parse_ddl
 

@@ -5,9 +5,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakebed.errors import InvalidError, NotFoundError, UnsupportedError
+from lakebed.model.spelling import listed, nearest
 from lakebed.sql.session import Session
 from lakebed.sql.syntax.columns import name_list, parse_properties
-from lakebed.sql.syntax.hints import listed, nearest
 from lakebed.sql.syntax.words import Words
 
 _KINDS: Final = ("secondary_index", "lakebed", "lsm")

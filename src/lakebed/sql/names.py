@@ -10,7 +10,7 @@ from typing import Any, Final
 from lakebed.api.opening import drop_table, open_table
 from lakebed.api.table import Table
 from lakebed.errors import ExistsError, InvalidError, NotFoundError
-from lakebed.sql.syntax.hints import listed, nearest
+from lakebed.model.spelling import listed, nearest
 from lakebed.storage.open import open_storage
 from lakebed.storage.paths import check_path, join, parse_location
 from lakebed.storage.storage import Storage
@@ -113,14 +113,14 @@ class Names:
         return path if path is not None else self._join(self._folder(name))
 
     def register(self, name: Name, url: str) -> None:
-        """Record that the table of this name is at another place than its folder."""
+        """Record the location of a table that is not in the folder of its name."""
         folder = self._folder(name)
         if self._url(folder) is not None:
             raise ExistsError(f"table {'.'.join(name)!r} already exists at {self._url(folder)}")
         self._warehouse().put_if_absent(join(folder, POINTER), f"{url}\n".encode())
 
     def forget(self, name: Name) -> None:
-        """Delete the record of a table at another place than its folder."""
+        """Delete the recorded location of a table."""
         self._warehouse().delete(join(self._folder(name), POINTER))
 
     def check_new(self, name: Name) -> None:

@@ -13,11 +13,11 @@ from sqlglot.tokens import TokenType
 
 from lakebed.api.table import Table
 from lakebed.errors import InvalidError
+from lakebed.model.spelling import listed, nearest
 from lakebed.sql import reports
 from lakebed.sql.query.tables import table_parts
 from lakebed.sql.session import Session
 from lakebed.sql.syntax.expressions import constant
-from lakebed.sql.syntax.hints import listed, nearest
 from lakebed.sql.syntax.words import Words
 
 Arguments = Mapping[str, Any]

@@ -9,11 +9,11 @@ from sqlglot.tokens import TokenType
 
 from lakebed.api.table import Table
 from lakebed.errors import NotFoundError
+from lakebed.model.spelling import nearest
 from lakebed.sql import indexes
 from lakebed.sql.names import DEFAULT, check_database
 from lakebed.sql.procedures import show_procedures
 from lakebed.sql.session import Session
-from lakebed.sql.syntax.hints import nearest
 from lakebed.sql.syntax.words import Words
 from lakebed.table.config.ddl import type_text
 
@@ -27,6 +27,9 @@ _SHOWS = (
     "PARTITIONS",
     "PROCEDURES",
 )
+
+
+_DESCRIBES = ("HISTORY", "DETAIL", "EXTENDED", "FORMATTED")
 
 
 def show(session: Session, words: Words) -> Any:
@@ -66,7 +69,12 @@ def describe(session: Session, words: Words) -> Any:
     extended = words.take("EXTENDED") or words.take("FORMATTED")
     words.take("TABLE")
     extended |= words.take("EXTENDED") or words.take("FORMATTED")
-    table = session.table(words.names("the name of a table"))
+    name = words.names("the name of a table")
+    try:
+        table = session.table(name)
+    except NotFoundError as error:
+        keyword = "" if words.here is None else nearest(name[0], _DESCRIBES, cutoff=0.75)
+        raise NotFoundError(f"{error}{keyword}") from None
     rows = [(field.name, type_text(field.type), _note(table, field)) for field in table.schema]
     if words.here is not None:
         column = words.name("a column")

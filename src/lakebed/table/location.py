@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lakebed.errors import InvalidError, LakebedError, NotFoundError
+from lakebed.model.spelling import listed
 from lakebed.storage.open import open_storage
 from lakebed.storage.paths import join, parse_location
 from lakebed.storage.storage import Storage
@@ -19,6 +20,7 @@ from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.file_group import FileSlice
 
 _GLOB = re.compile(r"[*?\[{]")
+_MOST_LOOKED_AT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def find_table(url: str, options: Mapping[str, str] | None = None) -> TableFolde
             ) from None
         if place is None or place.folder.startswith("."):
             hint = "" if place is None else f"; {place.advice}"
-            raise NotFoundError(f"{error}{_near(storage, options)}{hint}") from None
+            raise NotFoundError(f"{error}{similar_tables(storage, options)}{hint}") from None
         return place
 
 
@@ -97,15 +99,29 @@ def _parents(url: str) -> Iterator[tuple[str, str]]:
             yield f"{scheme}://{authority}/{'/'.join(parts[:depth])}", "/".join(parts[depth:])
 
 
-def _near(storage: Storage, options: Mapping[str, str] | None) -> str:
-    """Return a hint that names a similar table beside a path on local disk; '' if there is none."""
+def similar_tables(storage: Storage, options: Mapping[str, str] | None = None) -> str:
+    """Return a hint that names tables in a folder on local disk, or a similar one beside it.
+
+    The hint is empty if there are none.
+    """
     parent, _, name = storage.url.rpartition("/")
     if not parent.startswith("file:///"):
         return ""
     with suppress(LakebedError):
+        inside = sorted(storage.list_names("")[0])[:_MOST_LOOKED_AT]
+        tables = [folder for folder in inside if _is_table(f"{storage.url}/{folder}", options)]
+        if tables:
+            return f"; the tables in this folder are {listed(tables, 5)}"
+    with suppress(LakebedError):
         folders, _ = open_storage(parent, options).list_names("")
         for near in difflib.get_close_matches(name, folders, n=3):
-            with suppress(NotFoundError):
-                open_storage(f"{parent}/{near}", options).head(PROPERTIES_PATH)
+            if _is_table(f"{parent}/{near}", options):
                 return f"; did you mean {parent}/{near}?"
     return ""
+
+
+def _is_table(url: str, options: Mapping[str, str] | None) -> bool:
+    with suppress(NotFoundError):
+        open_storage(url, options).head(PROPERTIES_PATH)
+        return True
+    return False

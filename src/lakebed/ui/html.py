@@ -64,6 +64,6 @@ def later(title: str, source: str) -> Html:
 
 
 def legend(kinds: Iterable[tuple[str, str]], *before: object) -> Html:
-    """Return what the colours of a picture mean: pairs of a class of the style sheet and a label."""
+    """Return the legend of a picture, from pairs of a class of the style sheet and a label."""
     marks = (element("span", element("span", class_=f"key {kind}"), label) for kind, label in kinds)
     return element("p", *before, *marks, class_="quiet legend")

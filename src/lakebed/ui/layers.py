@@ -25,7 +25,7 @@ _COLOURS = (
 
 
 def layers_page(view: View) -> Html:
-    """Return the place of the pictures: the file groups of one partition or of all."""
+    """Return the page of the layers; `layers_part` then fills in one partition or all."""
     partition = view.query.get("partition")
     where = "All partitions" if partition is None else _shown(partition)
     back = view.link("choose a partition", "partitions")
@@ -78,7 +78,7 @@ def _shown(partition: str) -> str:
 
 
 def partitions_page(view: View) -> Html:
-    """Return the place of the list of partitions."""
+    """Return the page of the partitions; `partitions_part` then fills in the list."""
     source = view.address("parts", "partitions", **view.query)
     return element("div", element("p", "Loading …", class_="quiet"), data_load=source)
 

@@ -7,8 +7,10 @@ from typing import Any
 import pyarrow as pa
 
 from lakebed.errors import InvalidError
+from lakebed.table.history import active_rows
 from lakebed.terminal.markup import Html, element, join
 from lakebed.ui.html import table
+from lakebed.ui.overview import service_of
 from lakebed.ui.view import View
 
 _MOST_ROWS = 1_000
@@ -40,7 +42,7 @@ def rows_page(view: View) -> Html:
 def changes_page(view: View) -> Html:
     """Return the first changes of a range of commits, with the values that changed marked.
 
-    Without a range, these are the changes of the latest commit.
+    Without a range, these are the changes of the latest write and of the services after it.
     """
     columns = _columns(view)
     since, until = view.given("since"), view.given("until")
@@ -68,9 +70,15 @@ def changes_page(view: View) -> Html:
 
 
 def _before_last(view: View) -> str | None:
-    """Return the completion time of the last commit but one, in order of completion."""
-    done = sorted(c.completion for c in view.table.snapshot().timeline.commits if c.completion)
-    return done[-2] if len(done) > 1 else None
+    """Return the completion time of the commit before the latest write; None if there is none."""
+    snapshot = view.table.snapshot()
+    done = [c for c in snapshot.timeline.commits if c.completion]
+    done.sort(key=lambda commit: str(commit.completion))
+    while done:
+        (row,) = active_rows(snapshot, [done.pop()])
+        if service_of(row) is None:
+            return str(done[-1].completion) if done else None
+    return None
 
 
 def _columns(view: View) -> list[str] | None:

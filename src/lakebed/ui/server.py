@@ -1,4 +1,4 @@
-"""The HTTP server of the page: it answers reads from this machine, or those that know the token.
+"""The HTTP server of the page: it answers requests from this machine, or those with the token.
 
 A browser lets any web page send requests to this server. So requests must name a host that the
 server was given (a page of another site cannot, even if it makes its own name point here), answers

@@ -10,6 +10,7 @@ from threading import Lock
 from lakebed.api.opening import open_as
 from lakebed.api.table import Table
 from lakebed.errors import LakebedError, NotFoundError
+from lakebed.model.spelling import nearest
 from lakebed.storage.open import open_storage
 from lakebed.storage.paths import join
 from lakebed.table.snapshot import Snapshot
@@ -72,7 +73,9 @@ class Site:
         with self._lock:
             if name not in self._opened:
                 if name not in self.tables():
-                    raise NotFoundError(f"there is no table {name!r} in {self.url}")
+                    raise NotFoundError(
+                        f"there is no table {name!r} in {self.url}{nearest(name, self.tables())}"
+                    )
                 self._opened[name] = open_as(PageTable, None, join(self.url, name), self._options)
             return self._opened[name]
 

@@ -295,7 +295,7 @@ def _gives_way(rows: pa.RecordBatch, schema: pa.Schema, fill: Fill) -> pa.String
 
 
 def _restamped(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Clear the carried columns of rows that were filled: they become part of this commit."""
+    """Clear the commit time and number of rows that were filled, which this commit then sets."""
     if _FILLED not in batch.schema.names:
         return batch
     filled = pc.fill_null(pc.equal(batch.column(_FILLED), "yes"), False)

@@ -99,6 +99,8 @@ def test_a_table_of_someone_else_is_not_overwritten(tmp_path):
         lakebed.convert(str(source), path, "id")
     with pytest.raises(InvalidError, match="already a table"):
         lakebed.convert(path, str(tmp_path / "u"), "id")
+    with pytest.raises(InvalidError, match=r"t/\S+ belongs to a table of Hudi or Lakebed"):
+        lakebed.convert(str(tmp_path), str(tmp_path / "u"), "id")
 
 
 def test_sources_that_cannot_be_converted_are_named(tmp_path):

@@ -107,6 +107,11 @@ def test_a_row_to_insert_never_replaces_a_row_that_did_not_match():
     assert values(t) == {"a": 1, "b": 2, "c": 3}
 
 
+def test_an_error_of_an_update_names_the_call_that_was_made():
+    with pytest.raises(SchemaError, match=r"^update\(\): no column vv \(did you mean v\?\)"):
+        table_of().update({"vv": 1})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

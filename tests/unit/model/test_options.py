@@ -281,7 +281,7 @@ def test_properties_under_hudis_names_are_honoured():
 
 def test_an_unknown_mode_is_answered_with_those_there_are():
     assert CompactionMode.parse("hybrid") is CompactionMode.HYBRID
-    with pytest.raises(OptionError, match="'all': expected full or log or hybrid"):
+    with pytest.raises(OptionError, match="'all': expected full, log, hybrid"):
         CompactionMode.parse("all")
 
 

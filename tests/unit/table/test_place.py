@@ -86,6 +86,13 @@ def test_a_typing_error_is_told_the_table_beside_it(root):
     assert "did you mean" not in str(caught.value)
 
 
+def test_a_folder_of_tables_is_told_its_tables(tmp_path):
+    for name in ("orders", "trips"):
+        lakebed.create_table(None, str(tmp_path / name), ROWS.schema, key="id")
+    with pytest.raises(NotFoundError, match="the tables in this folder are orders, trips"):
+        find_table(str(tmp_path))
+
+
 def test_tables_in_object_stores_are_found_from_below_too():
     url = "memory://place/lake/trips"
     lakebed.create_table(None, url, ROWS.schema, key="id", partition_by="city").insert(ROWS)

@@ -3,8 +3,10 @@
 import re
 from http.client import HTTPConnection
 
+import pyarrow as pa
 import pytest
 
+import lakebed
 from lakebed.errors import NotFoundError
 from lakebed.ui.server import Access, is_loopback
 from lakebed.ui.site import Site
@@ -86,6 +88,16 @@ def test_changes_show_the_row_before_and_after(fetch):
     every = body(fetch, f"{TRIPS}/changes?since=earliest&limit=1000")
     assert every.count("<td>delete</td>") == 1
     assert "plain → &lt;script&gt;" in every
+
+
+def test_a_compaction_does_not_hide_the_changes_of_the_latest_write(tmp_path, served):
+    table = lakebed.create_table(None, str(tmp_path / "t"), "id BIGINT, v BIGINT", key="id")
+    for value in (1, 2):
+        table.upsert(pa.table({"id": [7], "v": [value]}))
+    table.compact()
+    connection = HTTPConnection(*served(str(tmp_path)).server_address[:2], timeout=30)
+    connection.request("GET", "/tables/t/changes")
+    assert "1 → 2" in connection.getresponse().read().decode()
 
 
 def test_the_timeline_and_the_schema_tell_the_past(fetch):

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakebed.errors import CorruptError, InvalidError, NotFoundError, SchemaError, UnsupportedError
+from lakebed.format.names.meta_columns import COMMIT_TIME
 from lakebed.storage.storage import Storage
 from lakebed.table.read.pages.paged_file import reading
 
@@ -114,7 +115,14 @@ def _parquet_source(storage: Storage) -> ConvertSource:
                 "partition columns; convert them separately"
             )
     footers = _footers(storage, files)
-    schema = _unified(storage, files, [footer.schema.to_arrow_schema() for footer in footers])
+    schemas = [footer.schema.to_arrow_schema() for footer in footers]
+    for file, found in zip(files, schemas, strict=True):
+        if COMMIT_TIME in found.names:
+            raise InvalidError(
+                f"{storage.url}: {file.path} belongs to a table of Hudi or Lakebed, whose files may "
+                "hold old versions of rows; open that table with open_table"
+            )
+    schema = _unified(storage, files, schemas)
     for name in names:
         if schema.get_field_index(name) < 0:
             schema = schema.append(pa.field(name, _value_type(file.values[name] for file in files)))

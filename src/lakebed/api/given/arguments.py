@@ -8,6 +8,7 @@ from lakebed.api.given.keys import keys_to_table
 from lakebed.errors import InvalidError, SchemaError
 from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.format.timeline.commit_metadata import RESERVED_KEYS, is_reserved
+from lakebed.model.spelling import nearest
 
 
 def checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[str]:
@@ -18,7 +19,10 @@ def checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[st
         raise InvalidError(f"columns: expected a list of names, found {columns!r}")
     for name in columns:
         if name not in schema.names and name not in META_COLUMNS:
-            raise SchemaError(f"no column {name!r}; the table has {', '.join(schema.names)}")
+            raise SchemaError(
+                f"no column {name!r}{nearest(name, schema.names)}; the table has "
+                f"{', '.join(schema.names)}"
+            )
     if len(set(columns)) != len(columns):
         raise InvalidError(f"columns: a name occurs twice in {', '.join(columns)}")
     return list(columns)

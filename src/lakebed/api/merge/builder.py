@@ -109,7 +109,7 @@ class MergeBuilder:
 
 @dataclass(frozen=True, slots=True)
 class TargetClause:
-    """A clause for target rows, whose action is to be named: `update` or `delete`."""
+    """A clause for target rows that still lacks its action, `update` or `delete`."""
 
     _builder: MergeBuilder
     _when: When
@@ -130,7 +130,7 @@ class TargetClause:
 
 
 class MatchedClause(TargetClause):
-    """A clause for matched rows, whose action is to be named: `update` or `delete`."""
+    """A clause for matched rows that still lacks its action, `update` or `delete`."""
 
     __slots__ = ()
 
@@ -151,7 +151,7 @@ class MatchedClause(TargetClause):
 
 @dataclass(frozen=True, slots=True)
 class NotMatchedClause:
-    """A clause for source rows that match no target row, whose action is `insert`."""
+    """A clause for source rows that match no target row; it still lacks its action, `insert`."""
 
     _builder: MergeBuilder
     _condition: Expression | None

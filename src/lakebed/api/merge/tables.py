@@ -78,7 +78,7 @@ class TableMerges(TableBatches):
         check_mergeable(self._config, has_merger=self._merger is not None, what="update")
         column = where if is_spark_column(where) else None
         assigned = checked_assignments(set, "update: set")
-        clause = Clause(When.NOT_MATCHED_BY_SOURCE, Act.UPDATE, column, assigned)
+        clause = Clause(When.NOT_MATCHED_BY_SOURCE, Act.UPDATE, column, assigned, "update()")
         condition = None if where is None or column is not None else checked_where(where)
         statement = MergeStatement("source", "target", None, (clause,), condition)
         return self._merge(statement, None, commit_metadata)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError, InvalidError, SchemaError
 from lakebed.format.index.ordered_bytes import is_ordered
+from lakebed.model.spelling import nearest
 from lakebed.table.config.schema import find_field
 
 MAX_COLUMNS: Final = 16
@@ -149,8 +150,11 @@ def resolve_column(column: str, schema: pa.Schema, what: str) -> tuple[str, pa.D
                 f"{what}: no column {column!r}; {parent!r} is of type {kind} and has no fields"
             )
         if at is None:
-            names = ", ".join(field.name for field in known) or "none"
-            raise SchemaError(f"{what}: no column {column!r}; the columns there are: {names}")
+            names = [field.name for field in known]
+            raise SchemaError(
+                f"{what}: no column {column!r}{nearest(part, names)}; the columns there are: "
+                f"{', '.join(names) or 'none'}"
+            )
         path.append(known[at].name)
         kind = known[at].type
         fields = list(kind) if pa.types.is_struct(kind) else []

@@ -22,6 +22,7 @@ from lakebed.model.options.option import (
     setting,
     word,
 )
+from lakebed.model.spelling import nearest
 
 _SCOPE: Final = Scope.CREATE | Scope.LATER
 UPKEEP: Final = Subject("Services after a write", _SCOPE)
@@ -48,7 +49,9 @@ class CompactionMode(StrEnum):
         try:
             return cls(text)
         except ValueError:
-            raise OptionError(f"compaction mode {text!r}: expected {' or '.join(cls)}") from None
+            raise OptionError(
+                f"compaction mode {text!r}{nearest(str(text), cls)}: expected {', '.join(cls)}"
+            ) from None
 
 
 class Trigger(StrEnum):

@@ -37,6 +37,7 @@ from lakebed.table.files.damage import describe_slice
 from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
+from lakebed.terminal.text import plural
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
 from lakebed.write.spec.status import WriteStatus
@@ -71,9 +72,9 @@ class Compaction:
         damaged = f"; left out as damaged: {'; '.join(self.damaged)}" if self.damaged else ""
         wide = f"{self.wide} one of all columns, " if self.wide else ""
         return (
-            f"compaction {self.instant}: {self.full} file groups got a new base file, {wide}{self.log} "
-            f"had their logs merged; {self.logs_merged} logs became {self.rows} rows, "
-            f"{self.size_bytes} bytes{damaged}"
+            f"compaction {self.instant}: {plural(self.full, 'file group')} got a new base file, {wide}{self.log} "
+            f"had their logs merged; {plural(self.logs_merged, 'log')} became {plural(self.rows, 'row')}, "
+            f"{self.size_bytes:,} bytes{damaged}"
         )
 
 

@@ -44,6 +44,7 @@ from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
+from lakebed.terminal.text import plural
 from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.pipeline import WriteTarget
 
@@ -84,13 +85,17 @@ class Scheduled:
         damaged = f"; left out as damaged: {'; '.join(self.damaged)}" if self.damaged else ""
         if self.plan.widens:
             return (
-                f"{self.instant.plan_action} {self.instant.requested} is planned: {self.wide} file "
-                f"groups get a base file of all columns{damaged}"
+                f"{self.instant.plan_action} {self.instant.requested} is planned: "
+                f"{_getting(self.wide)} a base file of all columns{damaged}"
             )
         return (
-            f"{self.instant.plan_action} {self.instant.requested} is planned: {self.full} file "
-            f"groups get a new base file, {self.log} get their logs merged{damaged}"
+            f"{self.instant.plan_action} {self.instant.requested} is planned: "
+            f"{_getting(self.full)} a new base file, and {self.log} will have their logs merged{damaged}"
         )
+
+
+def _getting(groups: int) -> str:
+    return f"{plural(groups, 'file group')} will get"
 
 
 def schedule_compaction(

@@ -36,6 +36,7 @@ from lakebed.index.secondary.manifest import (
 )
 from lakebed.index.secondary.open_index import OpenIndex, index_folder, index_root, open_index
 from lakebed.model.executor import Executor
+from lakebed.model.spelling import nearest
 from lakebed.services.indexing.parts import OPEN_KINDS, merge_parts, plan_parts, write_parts
 from lakebed.storage.storage import Storage
 from lakebed.table.config.merge_mode import MergeMode
@@ -130,8 +131,11 @@ def find_index(config: TableConfig, name: str) -> IndexDefinition | None:
 
 def missing_index(config: TableConfig, name: str) -> NotFoundError:
     """Return the error for an index that does not exist."""
-    names = ", ".join(index_names(config.properties)) or "none"
-    return NotFoundError(f"table {config.name!r} has no index {name!r}; its indexes are: {names}")
+    names = index_names(config.properties)
+    return NotFoundError(
+        f"table {config.name!r} has no index {name!r}{nearest(name, names)}; its indexes are: "
+        f"{', '.join(names) or 'none'}"
+    )
 
 
 def _define(hold: TableHold, name: str, columns: list[str]) -> IndexDefinition:

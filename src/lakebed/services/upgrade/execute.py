@@ -140,7 +140,7 @@ def _convert(
 
 
 def _remove_groups(target: WriteTarget, to_version: int, *, dry_run: bool) -> Upgrade:
-    """Make a table whose file groups are base files of all columns one without column groups."""
+    """Remove the column groups of a table in which every file group is one base file of all columns."""
     snapshot = _snapshot(target)
     plan = plan_conversion(snapshot.config, to_version, None)
     check_widened(snapshot)

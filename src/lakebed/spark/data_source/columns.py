@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from lakebed.errors import InvalidError, SchemaError
 from lakebed.format.names.meta_columns import META_FIELDS
+from lakebed.model.spelling import nearest
 from lakebed.spark.schema import arrow_to_spark, spark_layout
 from lakebed.table.read.conform import conform_array
 from lakebed.table.snapshot import Snapshot
@@ -25,7 +26,9 @@ def _found(full: pa.Schema, name: str) -> pa.Field:
     near = [field for field in full if field.name.lower() == name.lower()]
     exact = [field for field in near if field.name == name]
     if len(exact or near) != 1:
-        raise SchemaError(f"no column {name!r}; the table has {', '.join(full.names)}")
+        raise SchemaError(
+            f"no column {name!r}{nearest(name, full.names)}; the table has {', '.join(full.names)}"
+        )
     return (exact or near)[0]
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name by which it is k
 from pyspark.sql.types import StructType
 
 from lakebed.errors import InvalidError
+from lakebed.model.spelling import nearest
 from lakebed.spark.schema import arrow_to_spark, spark_to_arrow
 
 
@@ -42,16 +43,30 @@ def fitted_frame(
 
 
 def query_frames(
-    spark: Any, text: str, frames: Mapping[str, Any], arguments: Mapping[str, object]
+    spark: Any,
+    text: str,
+    frames: Mapping[str, Any],
+    arguments: Mapping[str, object],
+    columns: Sequence[str],
 ) -> Any:
     """Execute a query in which `{name}` stands for a DataFrame; other braces are doubled.
 
-    Spark registers the DataFrames under names of its own for the time of the call.
+    Spark registers the DataFrames under names of its own for the time of the call. `columns` are
+    those of the tables: the DataFrames lack some, so Spark cannot suggest the nearest one.
     """
     try:
         return spark.sql(text, dict(arguments) or None, **frames)
     except PySparkException as error:
-        raise InvalidError(f"SQL: {plain_message(error)}") from error
+        raise InvalidError(f"SQL: {_suggesting(error, columns)}") from error
+
+
+def _suggesting(error: PySparkException, columns: Sequence[str]) -> str:
+    text = plain_message(error)
+    if "UNRESOLVED_COLUMN" not in text:
+        return text
+    _, _, name = text.partition(" name ")
+    hint = nearest(name.partition(" ")[0].rpartition(".")[2].strip("`"), columns)
+    return f"{text.partition(' Did you mean')[0]}{hint}" if hint else text
 
 
 def plain_message(error: PySparkException) -> str:

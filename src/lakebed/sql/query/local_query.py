@@ -10,6 +10,7 @@ from sqlglot.tokens import TokenType
 
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.expr.scope import Expression
+from lakebed.model.spelling import nearest
 from lakebed.sql.query.aggregate import FUNCTIONS, Aggregate, aggregated
 from lakebed.sql.query.local_rows import Order, distinct, limited, ordered, projected
 from lakebed.sql.query.tables import Source, find_references
@@ -71,6 +72,8 @@ def run_local(session: Session, tree: exp.Expression, text: str) -> pa.RecordBat
     if not isinstance(tree, exp.Select):
         known = (what for kind, what in _OTHERS.items() if isinstance(tree, kind))
         raise session.needs_spark(next(known, "this query"))
+    if Words(text).is_word("FROM"):
+        raise session.needs_spark("a query that begins with FROM")
     for kind, what in _OTHERS.items():
         for node in tree.find_all(kind):
             if not (kind is exp.Distinct and node.parent is tree):
@@ -299,6 +302,9 @@ def _aggregate(text: str) -> tuple[str, str] | None:
     """Return the function and the argument of an aggregate; None for another expression."""
     words = Words(text)
     if not words.is_word(*(name.upper() for name in FUNCTIONS)):
+        if [str(token.text) for token in words.tokens[1:]] == ["(", "*", ")"]:
+            name = words.name("a function")
+            raise InvalidError(f"SQL: {text}: no function {name}(*){nearest(name, FUNCTIONS)}")
         return None
     name = words.name("a function").lower()
     if words.here is None or words.here.text != "(":

@@ -41,7 +41,8 @@ def run_query(session: Session, text: str) -> Any:
     from lakebed.sql.query.frames import query_frames  # noqa: PLC0415 - pyspark is heavy
 
     query, arguments = _spark_text(session, tree, text, reads)
-    return query_frames(session.spark, query, frames, arguments)
+    columns = [name for read in reads for name in read.reference.source.schema.names]
+    return query_frames(session.spark, query, frames, arguments, columns)
 
 
 def checked_query(tree: exp.Expression) -> exp.Expression:

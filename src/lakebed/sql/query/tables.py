@@ -10,9 +10,9 @@ from sqlglot import exp
 from lakebed.api.table import Table
 from lakebed.errors import InvalidError, NotFoundError
 from lakebed.format.names.meta_columns import META_COLUMNS
+from lakebed.model.spelling import listed, nearest
 from lakebed.scan.explain import Explanation
 from lakebed.sql.session import Session
-from lakebed.sql.syntax.hints import listed, nearest
 from lakebed.table.time_travel import Moment
 
 _CDC: Final = ("op", "ts_ms", "before", "after")

@@ -14,7 +14,7 @@ _TEXTS = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
 
 
 def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether rows with a column of one type are stored in a column of another."""
+    """Return whether values of one type can be stored in a column of another type."""
     if given == wanted or pa.types.is_null(given) or widens(given, wanted):
         return True
     if pa.types.is_nested(given) or pa.types.is_nested(wanted):

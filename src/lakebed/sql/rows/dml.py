@@ -7,11 +7,11 @@ from sqlglot.tokens import TokenType
 from lakebed.api.table import Table
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.model.spelling import listed, nearest
 from lakebed.sql.names import Name
 from lakebed.sql.query.run import run_query
 from lakebed.sql.session import Session
 from lakebed.sql.syntax.columns import split
-from lakebed.sql.syntax.hints import listed, nearest
 from lakebed.sql.syntax.qualifiers import unqualified
 from lakebed.sql.syntax.words import Words
 

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from lakebed.errors import InvalidError, SchemaError
+from lakebed.model.spelling import listed, nearest
 from lakebed.sql.rows.assign import fits, stored
-from lakebed.sql.syntax.hints import listed, nearest
 from lakebed.table.config.ddl import type_text
 from lakebed.table.config.schema import normalise
 
@@ -17,7 +17,7 @@ _MOST_DIGITS = 38
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The columns of a table to which the columns of a query go, in the order of the query's.
+    """The columns of a table that receive the columns of a query, in the query's order.
 
     `fixed` are columns with one value for all rows.
     """

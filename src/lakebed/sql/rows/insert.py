@@ -6,13 +6,13 @@ from typing import Any
 
 from lakebed.api.table import Table
 from lakebed.errors import InvalidError, NotFoundError, SchemaError, UnsupportedError
+from lakebed.model.spelling import listed, nearest
 from lakebed.sql.names import Name
 from lakebed.sql.query.run import run_query
 from lakebed.sql.rows.fit import Target, fit_rows
 from lakebed.sql.rows.values import parse_values, values_table
 from lakebed.sql.session import Session
 from lakebed.sql.syntax.columns import name_list
-from lakebed.sql.syntax.hints import listed, nearest
 from lakebed.sql.syntax.parameters import inline
 from lakebed.sql.syntax.partitions import parse_partition, partition_values
 from lakebed.sql.syntax.words import Words
@@ -21,7 +21,7 @@ from lakebed.write.spec.commit_summary import Commit
 
 @dataclass(slots=True)
 class Insert:
-    """An INSERT statement: its table, its columns in the order of the query's, and its query."""
+    """An INSERT statement: its table, the columns it names, in their order, and its query."""
 
     name: Name
     overwrite: bool

@@ -3,10 +3,9 @@
 import pyarrow as pa
 
 from lakebed.errors import InvalidError
-from lakebed.expr.bind import Binder
 from lakebed.expr.bound import Constant
 from lakebed.expr.parser import parse_syntax
-from lakebed.expr.scope import Expression
+from lakebed.expr.scope import Expression, ExpressionBinder
 from lakebed.expr.tokens import invalid
 
 _NOTHING = pa.schema([])
@@ -15,7 +14,7 @@ _NOTHING = pa.schema([])
 def parse_expression(text: str, schema: pa.Schema) -> Expression:
     """Parse `text` and bind it to `schema`."""
     try:
-        return Expression.of(text, Binder(text, schema).bind(parse_syntax(text)))
+        return Expression.of(text, ExpressionBinder(text, schema).bind(parse_syntax(text)))
     except (pa.ArrowException, RecursionError) as error:
         raise invalid(text, str(error)) from error
 

@@ -1,7 +1,8 @@
-"""The nearest known name, for the errors of misspelled names."""
+"""The nearest keyword, for the errors of misspelled ones."""
 
-import difflib
 from collections.abc import Iterable
+
+from lakebed.model.spelling import similar
 
 # fmt: off
 KEYWORDS = (
@@ -15,24 +16,6 @@ KEYWORDS = (
 # fmt: on
 
 
-def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return `; did you mean ...?` with the most similar known name, or an empty string.
-
-    >>> nearest("amuont", ["id", "amount"])
-    "; did you mean 'amount'?"
-    """
-    spelled = {one.lower(): one for one in known}
-    near = difflib.get_close_matches(name.lower(), spelled, n=1, cutoff=cutoff)
-    return f"; did you mean {spelled[near[0]]!r}?" if near else ""
-
-
-def listed(names: Iterable[str], most: int = 20) -> str:
-    """Return names as a list for an error message."""
-    held = list(names)
-    more = f" and {len(held) - most} more" if len(held) > most else ""
-    return (", ".join(held[:most]) or "none") + more
-
-
 def misspelled_keyword(words: Iterable[str]) -> str:
     """Return a hint that names a keyword which one of the words resembles, or an empty string.
 
@@ -42,7 +25,7 @@ def misspelled_keyword(words: Iterable[str]) -> str:
     for word in words:
         if not word.isalpha() or len(word) < 3 or word.upper() in KEYWORDS:
             continue
-        near = difflib.get_close_matches(word.upper(), KEYWORDS, n=1, cutoff=0.75)
+        near = similar(word, KEYWORDS, cutoff=0.75)
         if near:
-            return f"; did you mean {near[0]} instead of {word}?"
+            return f"; did you mean {near} instead of {word}?"
     return ""

@@ -13,8 +13,8 @@ from decimal import Decimal
 from sqlglot.tokens import Token, TokenType
 
 from lakebed.errors import InvalidError
+from lakebed.model.spelling import listed, nearest
 from lakebed.sql.syntax.dialect import tokenize
-from lakebed.sql.syntax.hints import listed, nearest
 
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 _INT = 2**31

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from sqlglot.tokens import Token, TokenType
 
 from lakebed.errors import InvalidError
+from lakebed.model.spelling import similar
 from lakebed.sql.syntax.dialect import syntax_error, tokenize
-from lakebed.sql.syntax.hints import nearest
 
 _OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSE = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
@@ -55,7 +55,7 @@ class Words:
         """Skip the words, which must come next."""
         for word in words:
             if not self.take(word):
-                raise self.wrong(f"expected {word}")
+                raise self.wrong(f"expected {word}", [word], before=True)
 
     def take_sign(self, kind: TokenType) -> bool:
         """Skip a token of this kind if it comes next."""
@@ -142,9 +142,16 @@ class Words:
         if self.here is not None:
             raise self.wrong("expected the end of the statement")
 
-    def wrong(self, problem: str, known: Sequence[str] = ()) -> InvalidError:
-        """Return the error for the next token; `known` are words that it may resemble."""
-        hint = "" if self.here is None else nearest(str(self.here.text), known)
+    def wrong(
+        self, problem: str, known: Sequence[str] = (), *, before: bool = False
+    ) -> InvalidError:
+        """Return the error for the next token; `known` are words that it may resemble.
+
+        With `before`, the token before it may be the misspelled one, taken for an alias.
+        """
+        suspects = self.tokens[max(self.at - before, 0) : self.at + 1]
+        near = [similar(str(token.text), known, cutoff=0.7) for token in reversed(suspects)]
+        hint = next((f"; did you mean {word!r}?" for word in near if word), "")
         error = syntax_error(self.text, self.start, problem)
         return InvalidError(f"{error}{hint}")
 

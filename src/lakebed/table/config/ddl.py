@@ -9,12 +9,13 @@ Agrees with `StructType.fromDDL`; anything else is rejected.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import pyarrow as pa
 
 from lakebed.errors import SchemaError
+from lakebed.model.spelling import nearest
 
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<quoted>`(?:[^`]|``)+`)|(?P<text>'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\")"
@@ -42,6 +43,7 @@ _WORDS: Final = {
 }
 _DECIMALS: Final = ("decimal", "dec", "numeric")
 _TEXTS: Final = ("char", "character", "varchar")
+_NESTED: Final = ("array", "map", "struct")
 _MAX_DIGITS: Final = 38
 _DEFAULT_DECIMAL: Final = (10, 0)
 
@@ -141,7 +143,10 @@ class _Parser:
             return pa.string()
         if word not in _WORDS:
             self._start, self._token = start, word
-            raise self._wrong(f"a type such as {', '.join(('BIGINT', 'STRING', 'DECIMAL(12,2)'))}")
+            raise self._wrong(
+                "a type such as BIGINT, STRING, DECIMAL(12,2)",
+                [*_WORDS, *_DECIMALS, *_TEXTS, *_NESTED],
+            )
         return _WORDS[word]
 
     def _map(self) -> pa.DataType:
@@ -210,8 +215,9 @@ class _Parser:
         self._start = self._at + found.start(self._kind)
         self._at += found.end()
 
-    def _wrong(self, expected: str) -> SchemaError:
+    def _wrong(self, expected: str, known: Iterable[str] = ()) -> SchemaError:
         found = repr(self._token) if self._token else "the end"
+        found += nearest(self._token, known)
         return SchemaError(
             f"schema {self._text!r}: expected {expected} at character {self._start + 1}, found {found}"
         )

@@ -293,7 +293,7 @@ class CommitCache:
         return tuple(group for plan in pending for group in self._plans[plan.requested])
 
     def forget_others(self, timeline: Timeline) -> None:
-        """Drop commits that are no longer on the timeline: a job may run for months."""
+        """Drop commits that are no longer on the timeline, because a job may run for months."""
         self._runs = self._statistics_runs = None
         pending = {plan.requested for plan in timeline.pending(Action.COMPACTION)}
         self._plans = {name: plan for name, plan in self._plans.items() if name in pending}

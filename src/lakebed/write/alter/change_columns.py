@@ -8,6 +8,7 @@ from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import SchemaError, UnsupportedError
 from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.model.spelling import nearest
 from lakebed.table.config.schema import evolve, find_field, normalise, widens
 from lakebed.table.config.table_config import TableConfig
 from lakebed.write.pipeline import WriteTarget
@@ -50,7 +51,8 @@ def execute_widen_column(
     def changed(config: TableConfig, known: pa.Schema) -> pa.Schema:
         if name not in known.names:
             raise SchemaError(
-                f"table {config.name!r}: no column {name!r}; it has {', '.join(known.names)}"
+                f"table {config.name!r}: no column {name!r}{nearest(name, known.names)}; it has "
+                f"{', '.join(known.names)}"
             )
         if config.column_groups:
             raise UnsupportedError(

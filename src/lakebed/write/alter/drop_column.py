@@ -9,6 +9,7 @@ from lakebed.errors import InvalidError, SchemaError
 from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.index.secondary.definition import parse_definitions
+from lakebed.model.spelling import nearest
 from lakebed.table.config.properties_file import update_properties
 from lakebed.table.config.table_config import DROPPED_COLUMNS, TableConfig
 from lakebed.write.pipeline import WriteTarget
@@ -33,7 +34,8 @@ def check_droppable(config: TableConfig, known: pa.Schema, name: str) -> None:
     """Raise an error for a column that does not exist, or that the table or an index needs."""
     if name not in known.names:
         raise SchemaError(
-            f"table {config.name!r}: no column {name!r}; it has {', '.join(known.names) or 'none yet'}"
+            f"table {config.name!r}: no column {name!r}{nearest(name, known.names)}; it has "
+            f"{', '.join(known.names) or 'none yet'}"
         )
     for index in parse_definitions(config.properties):
         if name in {column.partition(".")[0] for column in index.columns} | set(index.columns):

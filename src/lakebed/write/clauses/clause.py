@@ -64,12 +64,16 @@ def as_expression(value: object) -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One clause. `values` are the assigned columns; None means all columns of the source."""
+    """One clause. `values` are the assigned columns; None means all columns of the source.
+
+    Errors call it by its `label`, or else by the call that adds it to a merge.
+    """
 
     when: When
     act: Act
     condition: Expression | None = None
     values: Mapping[str, Expression] | None = None
+    label: str = ""
 
     @property
     def takes_all(self) -> bool:
@@ -78,7 +82,7 @@ class Clause:
 
     def __str__(self) -> str:
         given = "" if self.condition is None else repr(self.condition)
-        return f"{self.when.value}({given}).{self.act.value}()"
+        return self.label or f"{self.when.value}({given}).{self.act.value}()"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from lakebed.errors import InvalidError, SchemaError, UnsupportedError
 from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.format.names.meta_columns import IS_DELETED, OUR_PREFIX, RECORD_KEY
 from lakebed.groups.definition import NO_GROUPS, ColumnGroups
+from lakebed.model.spelling import similar
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.schema import evolve, find_field, new_fields, normalise, schema_changes
 from lakebed.table.config.table_config import TableConfig
@@ -141,6 +142,11 @@ def _evolve_some(known: pa.Schema, rows: pa.Schema) -> pa.Schema:
     return pa.schema([f.with_nullable(False) if f.name in needed else f for f in evolved])
 
 
+def _misspelled(name: str, known: pa.Schema, incoming: pa.Schema) -> str:
+    near = similar(name, [one for one in incoming.names if find_field(list(known), one) is None])
+    return f" (the rows have {near!r})" if near else ""
+
+
 def _check_all_there(known: pa.Schema, incoming: pa.Schema) -> None:
     """Raise an error for rows that lack a column of the table: null would overwrite its values."""
     missing = [
@@ -152,7 +158,7 @@ def _check_all_there(known: pa.Schema, incoming: pa.Schema) -> None:
         name = missing[0].name
         fill = "pass fill_missing=True to write null there, " if missing[0].nullable else ""
         raise SchemaError(
-            f"column {name!r} is missing; the table has {', '.join(known.names)}: give every column, "
+            f"column {name!r} is missing{_misspelled(name, known, incoming)}; the table has {', '.join(known.names)}: give every column, "
             f"{fill}or call update_columns, which keeps the values of missing columns"
         )
 

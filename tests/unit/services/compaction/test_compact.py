@@ -154,7 +154,7 @@ def test_the_commit_says_what_hudis_would():
     assert commit is not None
     assert (commit.action, commit.plan_action) == (Action.COMMIT, Action.COMPACTION)
     assert done.rows == 6
-    assert "1 file groups got a new base file" in str(done)
+    assert "1 file group got a new base file" in str(done)
 
 
 def test_joined_logs_are_a_delta_commit_that_lists_what_it_replaces():

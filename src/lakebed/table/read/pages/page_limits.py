@@ -31,7 +31,7 @@ def has_arrow_schema(metadata: pq.FileMetaData) -> bool:
 
 @dataclass(slots=True)
 class KnownPages:
-    """Facts about the pages of a file, which never changes."""
+    """Known facts about the pages of a file; they stay true, because files never change."""
 
     layout: FooterLayout | None = None
     chunks: dict[tuple[int, str], tuple[ColumnChunk, ...]] = field(default_factory=dict)
