@@ -107,6 +107,9 @@ class Manifest:
         merged: The runs of further such commits, merged.
         whole: The file groups to which commits without runs have written since.
         emptied: The partitions in which file groups were replaced since.
+        keeps_hidden: Whether `base` or `delta` may have entries of versions that were hidden when
+            they were written: where logs are merged before the base file, such a version may become
+            current. A compaction of the table drops the versions, but not their entries.
         retired: Files that the previous manifest listed; a reader may still be using them.
         token: Identifies the build or compaction that wrote the base runs.
     """
@@ -123,6 +126,7 @@ class Manifest:
     merged: tuple[MergedRuns, ...] = ()
     whole: frozenset[FileGroupId] = frozenset()
     emptied: frozenset[str] = frozenset()
+    keeps_hidden: bool = False
     retired: tuple[str, ...] = ()
     token: str = ""
 
@@ -157,6 +161,8 @@ class Manifest:
                 merged=tuple(map(MergedRuns.parse, values.get("merged", ()))),
                 whole=frozenset(FileGroupId(*map(str, group)) for group in values["whole"]),
                 emptied=frozenset(map(str, values["emptied"])),
+                # Manifests of earlier versions do not say.
+                keeps_hidden=bool(values.get("keeps_hidden", True)),
                 retired=tuple(map(str, values["retired"])),
                 token=str(values["token"]),
             )
@@ -178,6 +184,7 @@ class Manifest:
             "merged": [one.values() for one in self.merged],
             "whole": [[group.partition, group.file_id] for group in sorted(self.whole)],
             "emptied": sorted(self.emptied),
+            "keeps_hidden": self.keeps_hidden,
             "retired": list(self.retired),
             "token": self.token,
         }

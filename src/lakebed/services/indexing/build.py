@@ -182,7 +182,7 @@ def build_index(target: WriteTarget, definition: IndexDefinition) -> Built:
         except NotFoundError as error:
             runs, lost = None, error
         with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
-            if runs is not None and _complete(hold, definition, token, runs):
+            if runs is not None and _complete(hold, definition, snapshot, token, runs):
                 return _built(definition, runs.files)
             if (other := _built_by_another(hold, definition, token)) is not None:
                 return other
@@ -224,6 +224,11 @@ def write_base(
     return CommitRuns(base, merge_open(snapshot.storage, definition, written, prefix, executor))
 
 
+def keeps_hidden(snapshot: Snapshot) -> bool:
+    """Return whether runs built from a snapshot may have entries of versions that others hide."""
+    return not snapshot.config.is_lsm_tree and any(slice_.log_files for slice_ in snapshot.slices)
+
+
 def merge_open(
     storage: Storage,
     definition: IndexDefinition,
@@ -252,15 +257,21 @@ def _built_by_another(hold: TableHold, definition: IndexDefinition, token: str) 
     return _built(definition, [*opened.runs, *opened.open_runs])
 
 
-def _complete(hold: TableHold, definition: IndexDefinition, token: str, runs: CommitRuns) -> bool:
-    """Complete the manifest; return False if the table or the index changed too much meanwhile."""
+def _complete(
+    hold: TableHold, definition: IndexDefinition, built: Snapshot, token: str, runs: CommitRuns
+) -> bool:
+    """Complete the manifest of runs built from a snapshot; return False if the table or the index changed too much meanwhile."""
     folder = index_folder(hold.config, definition)
     manifest = read_manifest(hold.storage, folder)
     if manifest is None or manifest.token != token or manifest.broken(hold.snapshot) is not None:
         return False
     hold.lock.check()
     manifest = replace(
-        manifest, is_complete=True, base=runs.entries, delta=CommitRuns(open=runs.open)
+        manifest,
+        is_complete=True,
+        base=runs.entries,
+        delta=CommitRuns(open=runs.open),
+        keeps_hidden=keeps_hidden(built),
     )
     put_manifest(hold.storage, folder, manifest)
     delete_unlisted(hold.storage, folder, manifest.files)

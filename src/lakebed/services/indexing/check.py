@@ -30,7 +30,6 @@ from lakebed.services.indexing.parts import (
     slice_entries,
 )
 from lakebed.storage.storage import Storage
-from lakebed.table.config.table_config import TableType
 from lakebed.table.snapshot import Snapshot
 
 _Mask = npt.NDArray[np.bool_]
@@ -101,8 +100,9 @@ def check_index(
         example = example or one.example
         for number, packed in enumerate(one.marks):
             marks[number] |= _unpack(packed, len(marks[number]))
-    if view.rule.logs_first and snapshot.config.table_type is TableType.MERGE_ON_READ:
-        # Entries of hidden versions stay when a compaction of the table drops the versions.
+    if manifest.keeps_hidden:
+        # Nothing tells which of these entries belonged to hidden versions, which a compaction of the
+        # table drops: also one that moves the table to a layout that hides none.
         return IndexCheck(missing, example, current)
     partitions = manifest.emptied | {group.partition for group in (*gone, *manifest.whole)}
     since = [run for of in manifest.unsettled for run in of.files]

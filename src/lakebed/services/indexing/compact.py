@@ -38,6 +38,7 @@ from lakebed.model.options.services import IndexOptions
 from lakebed.services.indexing.build import (
     delete_unlisted,
     find_index,
+    keeps_hidden,
     merge_open,
     missing_index,
     write_base,
@@ -93,6 +94,7 @@ class _Settled:
     base: tuple[RunFile, ...]
     delta: CommitRuns
     changed: int
+    keeps_hidden: bool
 
 
 def due_indexes(snapshot: Snapshot, options: IndexOptions) -> list[str]:
@@ -239,14 +241,17 @@ def _settle(
         Stale(manifest.delta.entries, new, manifest.emptied),
     )
     still_open = merge_open(storage, definition, written_parts, prefix, executor)
+    hidden = manifest.keeps_hidden or any(part.keeps_hidden for part in (*work, *lookups))
     if not manifest.emptied and sum(run.entries for run in touched) <= _MERGE_SHARE * held:
         # Few files, because each of the next compactions reads all of them.
         every = [_keys_of(storage, touched)]
         once = _write_keys(storage, f"{prefix}-stale", every)
-        return _Settled(manifest.base, CommitRuns(fresh, still_open, once), changed.num_rows)
+        return _Settled(
+            manifest.base, CommitRuns(fresh, still_open, once), changed.num_rows, hidden
+        )
     stale = Stale(manifest.base, touched, manifest.emptied)
     base = merge_parts(storage, definition, kinds, fresh, prefix, executor, stale)
-    return _Settled(base, CommitRuns(open=still_open), changed.num_rows)
+    return _Settled(base, CommitRuns(open=still_open), changed.num_rows, hidden)
 
 
 def _rebuilt(
@@ -257,7 +262,7 @@ def _rebuilt(
     changed: int,
 ) -> _Settled:
     runs = write_base(target, snapshot, definition, token)
-    return _Settled(runs.entries, CommitRuns(open=runs.open), changed)
+    return _Settled(runs.entries, CommitRuns(open=runs.open), changed, keeps_hidden(snapshot))
 
 
 def _values(written: Iterable[CommitRuns]) -> list[RunFile]:
@@ -364,6 +369,7 @@ def _put(
         ),
         whole=now.whole if ahead else frozenset(),
         emptied=now.emptied if ahead else frozenset(),
+        keeps_hidden=made.keeps_hidden,
     )
     retired = (before.files | now.files) - manifest.files
     hold.lock.check()

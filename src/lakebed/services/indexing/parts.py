@@ -100,6 +100,11 @@ class PartTask:
         return bool(slice_.log_files) and self.view.rule.logs_first
 
     @property
+    def keeps_hidden(self) -> bool:
+        """Return whether the parts may have entries of versions that others hide."""
+        return any(map(self.merges_logs_first, self.slices))
+
+    @property
     def name(self) -> str:
         """Return a name that changes if any file of the slices changes."""
         files = [file.path for slice_ in self.slices for file in slice_.files]

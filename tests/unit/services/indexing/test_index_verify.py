@@ -18,7 +18,7 @@ from lakebed.index.secondary.manifest import put_manifest
 from lakebed.services.indexing.parts import EVERYTHING
 from lakebed.services.verify.findings import Code
 from lakebed.services.verify.plan import plan_repair
-from support.city_index import BY_HAND, folder_of, make, opened, rows
+from support.city_index import BY_HAND, candidates, folder_of, make, opened, rows
 from support.indexes import check_indexes
 
 
@@ -64,3 +64,32 @@ def test_verify_compares_entries_one_by_one_in_both_directions(table_type):
     table.repair(plan_repair(table.verify()))
     assert list(table.verify().findings) == []
     check_indexes(table, covered=True)
+
+
+def test_entries_of_hidden_versions_stay_when_the_layout_changes():
+    table = make("moved", BY_HAND, layout="default", buckets=1)
+    table.bulk_insert(rows({"a": "rome", "b": "oslo"}))
+    table.upsert(rows({"a": "lima"}, 2))
+    # In this layout later logs may make the row of the base file the current one.
+    table.create_index("by_city", ["city"])
+    assert candidates(table, "rome") == {"a"}
+    table.upgrade(layout="lsm_tree")
+    table.upsert(rows({"b": "bern"}, 3))
+    assert table.compact_index("by_city").changed == 1
+    assert candidates(table, "rome") == {"a"}
+    [note] = table.verify().findings
+    assert note.code is Code.INDEX_STALE
+    table.drop_index("by_city")
+    table.create_index("by_city", ["city"])
+    assert table.verify().findings == ()
+
+
+def test_an_entry_without_a_row_is_found_where_nothing_was_hidden():
+    table = make("not-hidden", BY_HAND, layout="default")
+    table.bulk_insert(rows({"a": "rome", "b": "lima"}))
+    table.create_index("by_city", ["city"])
+    table.upsert(rows({"a": "bern"}, 2))
+    table.compact(mode="full")
+    rewrite_base(table, lambda held: [held, entry("nowhere", "b")])
+    spare, _ = table.verify().findings
+    assert (spare.code, spare.key) == (Code.INDEX_SUPERFLUOUS, ":b")
