@@ -117,10 +117,12 @@ def schedule_compaction(
             raise InvalidError(
                 f"table {config.name!r} is {config.table_type}: only MERGE_ON_READ has logs to compact"
             )
+        stale: list[CompactionOperation] = []
         if widen:
             _check_widens(hold, mode, column_groups)
             # If all groups have been dropped, the default group has all columns.
             widen = bool(hold.snapshot.column_groups)
+            stale = [] if widen else _stale(hold)
         chosen = options or CompactionOptions.of(config.properties)
         if not force and not is_due(hold.timeline, chosen, mode, hold.next_instant(), config.zone):
             return None
@@ -135,12 +137,13 @@ def schedule_compaction(
         names = hold.snapshot.column_groups.names if widen else ()
         if widen:
             parts = hold.snapshot.logical_slices.values()
-            operations = wide_operations(parts, names, busy_groups(hold.snapshot))
+            busy = busy_groups(hold.snapshot)
+            operations = wide_operations(parts, names, busy, hold.snapshot.hides_values)
         elif groups is None:
             found = _operations(hold, mode, chosen, joins=joins)
             if column_groups is not None:
                 found = [one for one in found if one.group.column_group in column_groups]
-            operations = bound_io(found, chosen)
+            operations = bound_io([*found, *stale], chosen)
         else:
             operations = _full_operations(hold, groups)
         if not operations:
@@ -203,6 +206,13 @@ def _full_operations(
     left = frozenset(groups) - busy_groups(hold.snapshot)
     slices = (slice_ for slice_ in hold.snapshot.group_slices if slice_.group in left)
     return tuple(full_operation(slice_) for slice_ in slices if not slice_.damage)
+
+
+def _stale(hold: TableHold) -> list[CompactionOperation]:
+    """Return the operations that rewrite base files with values of dropped column groups."""
+    busy, hides = busy_groups(hold.snapshot), hold.snapshot.hides_values
+    slices = (s for s in hold.snapshot.group_slices if s.group not in busy and not s.damage)
+    return [full_operation(slice_) for slice_ in slices if hides(slice_)]
 
 
 def _check_widens(

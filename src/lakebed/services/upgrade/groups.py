@@ -30,6 +30,11 @@ def check_widened(snapshot: Snapshot) -> None:
                 f"table {name!r} has column groups, and {where} is not one base file of all columns; "
                 f"call {how} first, while no writer is active"
             )
+        if any(map(snapshot.hides_values, parts.values())):
+            raise UnsupportedError(
+                f"table {name!r} has columns with names of columns of dropped column groups, whose "
+                f"values are still in {where}, and would reappear; call compact(widen=True) first"
+            )
         kept = next((log for part in parts.values() for log in part.tombstones), None)
         if kept is not None:
             raise UnsupportedError(
