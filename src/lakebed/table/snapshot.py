@@ -202,21 +202,6 @@ class Snapshot:
         committed = self.timeline.is_committed
         return groups_at(defined, committed, shared, self.config.ordering_fields)
 
-    def hides_values(self, part: FileSlice) -> bool:
-        """Return whether a slice is one base file of all columns that must not be read by name.
-
-        It then has values of a group that was dropped since, under the name of a newer column.
-        """
-        base = part.base_file
-        return part.is_only_wide and any(
-            group.until is not None
-            and base is not None
-            and group.until > base.name.instant
-            and self.timeline.is_committed(group.until)
-            and not set(group.columns).isdisjoint(self.schema.names)
-            for group in self.config.column_groups
-        )
-
     def _check_defined(self, name: str, path: str) -> None:
         """Raise CorruptError for a file of a column group that was never defined."""
         if all(group.name != name for group in self.config.column_groups):

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import DAMAGE_ERRORS, InvalidError
@@ -138,7 +139,7 @@ def schedule_compaction(
         if widen:
             parts = hold.snapshot.logical_slices.values()
             busy = busy_groups(hold.snapshot)
-            operations = wide_operations(parts, names, busy, hold.snapshot.hides_values)
+            operations = wide_operations(parts, names, busy, partial(hides_values, hold.snapshot))
         elif groups is None:
             found = _operations(hold, mode, chosen, joins=joins)
             if column_groups is not None:
@@ -208,11 +209,27 @@ def _full_operations(
     return tuple(full_operation(slice_) for slice_ in slices if not slice_.damage)
 
 
+def hides_values(snapshot: Snapshot, part: FileSlice) -> bool:
+    """Return whether a slice is one base file of all columns that must not be read by name.
+
+    It then has values of a column group that was dropped since, under the name of a newer column.
+    """
+    base = part.base_file
+    return part.is_only_wide and any(
+        group.until is not None
+        and base is not None
+        and group.until > base.name.instant
+        and snapshot.timeline.is_committed(group.until)
+        and not set(group.columns).isdisjoint(snapshot.schema.names)
+        for group in snapshot.config.column_groups
+    )
+
+
 def _stale(hold: TableHold) -> list[CompactionOperation]:
     """Return the operations that rewrite base files with values of dropped column groups."""
-    busy, hides = busy_groups(hold.snapshot), hold.snapshot.hides_values
-    slices = (s for s in hold.snapshot.group_slices if s.group not in busy and not s.damage)
-    return [full_operation(slice_) for slice_ in slices if hides(slice_)]
+    snapshot, busy = hold.snapshot, busy_groups(hold.snapshot)
+    slices = (s for s in snapshot.group_slices if s.group not in busy and not s.damage)
+    return [full_operation(slice_) for slice_ in slices if hides_values(snapshot, slice_)]
 
 
 def _check_widens(
