@@ -105,7 +105,18 @@ def test_incremental_reads_show_every_row_that_changed(seed: int):
 
 
 def test_the_histories_do_everything():
-    wanted = {"full", "some", "update", "flag some", "add", "drop", "plan", "undo", "widen"}
+    wanted = {
+        "full",
+        "some",
+        "update",
+        "change",
+        "flag some",
+        "add",
+        "drop",
+        "plan",
+        "undo",
+        "widen",
+    }
     done: set[str] = set()
     for seed in range(40):
         history = GroupedHistory(seed)

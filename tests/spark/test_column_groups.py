@@ -56,6 +56,24 @@ def test_writes_of_some_groups_reach_only_their_files(spark, path, near):
         t.compact()
 
 
+def test_merges_win_in_every_group_and_delete_what_a_group_has_never_held(spark, path, near):
+    ddl = "id bigint, ts bigint, name string, score double, scored_at bigint, clicks bigint"
+    groups = {"risk": "score;scored_at", "web": ["clicks"]}
+    t = lakebed.create_table(
+        spark, path, ddl, key="id", ordering="ts", buckets=1, column_groups=groups
+    )
+    t.upsert(spark.range(1, 4).selectExpr("id", "5L ts", "concat('n', id) name"))
+    t.upsert(spark.range(1, 2).selectExpr("id", "9L ts", "7L clicks"))
+    t.update({"clicks": "coalesce(clicks, 0) + 1", "name": "upper(name)"})
+    deleting = t.merge(spark.range(3, 4), ["id"]).when_matched().delete()
+    commit = deleting.when_not_matched_by_source("id = 2").update({"clicks": 20}).execute()
+    assert (commit.updated, commit.deleted) == (1, 1)
+    for _ in range(2):
+        found = t.read(columns=["id", "ts", "name", "clicks"]).collect()
+        assert sorted(map(tuple, found)) == [(1, 5, "N1", 8), (2, 5, "N2", 20)]
+        t.compact()
+
+
 def test_one_group_without_logs_is_read_by_spark_itself(spark, path):
     groups = {"risk": ["score", "band", "scored_at"]}
     t = lakebed.create_table(spark, path, DDL, key="id", ordering="ts", column_groups=groups)

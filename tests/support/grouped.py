@@ -65,6 +65,20 @@ class GroupedModel:
             for key in keys:
                 self._add(group, str(key), Version("", {}, (), deleted=True, by_key=True))
 
+    def update(self, values: Row, keys: Iterable[str]) -> None:
+        """Set columns of some rows, which win in each group over the versions that were read."""
+        rows = self.rows()
+        for group, columns in self.groups.columns.items():
+            ordering = self.groups.ordering[group]
+            changed = {name: value for name, value in values.items() if name in columns}
+            for key in keys if changed else ():
+                order = () if ordering is None else (rows[key][ordering],)
+                stands = self.standing(group, key)
+                if ordering not in columns and stands is not None and not stands.deleted:
+                    order = max(order, stands.order)  # a copy of the table's ordering column
+                whole = {name: rows[key][name] for name in columns} | changed
+                self._add(group, key, Version("", whole, order))
+
     def _version(self, group: str, row: Row, *, gone: bool) -> Version:
         ordering = self.groups.ordering[group]
         order = () if ordering is None else (row[ordering],)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+import lakebed
 from lakebed.api.table import Table
 from support.grouped import GroupedModel, Groups, Row
 from support.tables import make
 
 KEYS = 12
 MARK = "_hoodie_is_deleted"
-WRITES = ("full", "some", "update", "delete", "flag", "flag some")
+WRITES = ("full", "some", "update", "change", "delete", "flag", "flag some")
 SERVICES = (
     "full compaction",
     "log compaction",
@@ -82,6 +83,7 @@ class GroupedHistory:
         what = str(self.rng.choice(WRITES if self.chance(0.75) else others))
         act: dict[str, Callable[[], object]] = {
             "delete": self._delete,
+            "change": self._change,
             "add": self._add,
             "drop": self._drop,
             "undo": self._undo,
@@ -149,6 +151,26 @@ class GroupedHistory:
         self.done.append(keys)
         self.model.delete(keys)
         self.table.delete([{"id": key} for key in keys])
+
+    def _change(self) -> None:
+        """Set columns of the rows that match a predicate, without new ordering values."""
+        groups = self.model.groups
+        free = [name for of in groups.columns.values() for name in of if name not in self.orders]
+        values = {str(name): self._value(str(name)) for name in self.rng.choice(free, size=2)}
+        owners = [name for name, of in groups.columns.items() if not values.keys().isdisjoint(of)]
+        ordering = sorted({name for owner in owners if (name := groups.ordering[owner])})
+        low = int(self.rng.integers(KEYS))
+        where = " AND ".join([f"id >= {low}", *(f"{name} IS NOT NULL" for name in ordering)])
+        found = self.model.rows()
+        keys = [
+            key
+            for key, row in found.items()
+            if row["id"] >= low and all(row[name] is not None for name in ordering)
+        ]
+        self.done.append((values, where))
+        literals = {name: lakebed.lit(value) for name, value in values.items()}
+        assert self.table.update(literals, where=where).updated == len(keys), self.done
+        self.model.update(values, keys)
 
     def _add(self) -> None:
         number = len(self.done)

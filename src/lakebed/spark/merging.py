@@ -32,7 +32,6 @@ from lakebed.write.clauses.plan import MergePlan, sides_of
 from lakebed.write.clauses.refusals import exists, key_text, lowered, repeated, several_match
 from lakebed.write.clauses.targets import check_columns, pushed, without_predicate
 from lakebed.write.pipeline import Source
-from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.status import RowCounts
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import Staged
@@ -65,7 +64,7 @@ class SparkMerge:
             where=plan.statement.where or pushed(plan),
             counted=lambda: self._counts,
             reads_own_keys=plan.reads_own_keys,
-            intake=Intake(flagged=plan.flags_deletes),
+            intake=plan.intake,
         )
 
     def _stage(self, spec: WriteSpec, snapshot: Snapshot) -> list[Staged]:

@@ -111,4 +111,5 @@ def make_spec(
         indexes=IndexWriters.of(snapshot.config, columns.table),
         touched=columns.touched,
         flagged=intake.flagged,
+        supersedes=intake.supersedes and bool(columns.touched),
     )

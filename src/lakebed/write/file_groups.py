@@ -33,6 +33,7 @@ from lakebed.write.new_keys import NewKeysWriter
 from lakebed.write.partial import PartialWrite, looks_at_rows, write_partial_log
 from lakebed.write.partition import ensure_partition
 from lakebed.write.plan import FileGroupWrite
+from lakebed.write.raised_copies import raise_copies
 from lakebed.write.spec.status import RowCounts, WriteStatus, file_stat
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import read_segment, spiller
@@ -73,7 +74,10 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> list[WriteStatus]:
             files = [_open_file(one, task) for one in writes]
         for file in files:
             open_files.enter_context(file)
-        for batch in map(_restamped, _merged(write, task, runs, pa.schema(fields))):
+        merged = _merged(write, task, runs, pa.schema(fields))
+        if spec.supersedes and write.below is not None:
+            merged = raise_copies(spec, write.below, merged, write.new_rows)
+        for batch in map(_restamped, merged):
             for file in files:
                 file.put(batch)
         return [file.close() for file in files]

@@ -12,7 +12,7 @@ row; commit-time tables and tables with a column `_hoodie_is_deleted` get comple
 are not looked up; only indexes need entries for all columns of a new row.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -127,14 +127,8 @@ def _join(write: PartialWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
     """Yield the incoming rows with all columns of the table, and whether their key exists."""
     spec = write.spec
     fills = _fills(spec)
-    key_filter = None
-    if write.new_rows <= _MAX_KEYS:
-        rows = list(rows)
-        keys = [key for batch in rows for key in batch.column(RECORD_KEY).to_pylist()]
-        key_filter = KeyFilter.of(keys=keys)
     names = [RECORD_KEY, *(spec.view.schema.names if fills else ())]
-    # By key, as another writer's base file may be unsorted.
-    there = read_slice(spec.view, write.slice_, names, key_filter=key_filter, by_key=True)
+    there, rows = existing_rows(spec, write.slice_, names, rows, write.new_rows)
     columns = [field.with_nullable(True) for field in spec.view.schema]
     fields = [
         pa.field(RECORD_KEY, pa.string()),
@@ -151,6 +145,26 @@ def _join(write: PartialWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
         if came.num_rows:
             names = [FLAGS if name == CAME else name for name in came.schema.names]
             yield came.rename_columns(names)
+
+
+def existing_rows(
+    spec: WriteSpec,
+    slice_: FileSlice,
+    columns: Sequence[str],
+    rows: Iterable[pa.RecordBatch],
+    count: int,
+) -> tuple[Iterator[pa.RecordBatch], Iterable[pa.RecordBatch]]:
+    """Return the rows of a slice in key order, and `rows`, `count` new rows that some may match.
+
+    If the new rows are few, only the existing rows of their keys are returned.
+    """
+    key_filter = None
+    if count <= _MAX_KEYS:
+        rows = list(rows)
+        keys = [key for batch in rows for key in batch.column(RECORD_KEY).to_pylist()]
+        key_filter = KeyFilter.of(keys=keys)
+    # By key, as another writer's base file may be unsorted.
+    return read_slice(spec.view, slice_, columns, key_filter=key_filter, by_key=True), rows
 
 
 def _with_there(batch: pa.RecordBatch) -> pa.RecordBatch:

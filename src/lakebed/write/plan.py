@@ -126,7 +126,8 @@ def _plan_groups(
         below = there.get(part.column_group) or FileSlice(own, part.instant, None)
         write = FileGroupWrite(part, number, own, None, below if as_logs else None, held)
         # Partial rows are completed from those below, and deletes are a part of the rows.
-        apart = part.column_group if part.is_partial or part.deletes_only else None
+        is_own = part.is_partial or part.deletes_only or part.supersedes
+        apart = part.column_group if is_own else None
         alike[part.staged_rule if as_logs else part.rule, apart].append(write)
     for first, *others in alike.values():
         yield replace(first, beside=tuple(others))

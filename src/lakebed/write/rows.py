@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from lakebed.errors import KeyValueError
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.format.names.record_key import join_key_texts, key_texts
-from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS
+from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN
 from lakebed.table.config.partitions import partition_column
 from lakebed.table.config.schema import find_field
 from lakebed.table.read.conform import conform
@@ -55,7 +55,7 @@ def route_rows(batch: pa.RecordBatch, spec: WriteSpec) -> RoutedRows:
         keys = join_key_texts(texts, config.composite_key)
     else:
         keys = key_column(batch)
-    _check_ordering(rows, keys, spec)
+    _check_ordering(rows, keys, flags, spec)
     # With a global lookup, the rows of a key are versions of one row, in any partition.
     # The rows to delete from a table without key and partition columns have no columns.
     one_place = spec.looks_everywhere or not config.partition_fields
@@ -108,14 +108,24 @@ def _flags(batch: pa.RecordBatch, spec: WriteSpec) -> pa.Array | None:
     return pa.array(np.where(gone, flags | DELETED, flags).astype(np.uint8))
 
 
-def _check_ordering(rows: pa.RecordBatch, keys: pa.StringArray, spec: WriteSpec) -> None:
-    """Raise an error for a null ordering value: Apache Hudi cannot read a table that holds one."""
+def _check_ordering(
+    rows: pa.RecordBatch, keys: pa.StringArray, flags: pa.Array | None, spec: WriteSpec
+) -> None:
+    """Raise an error for a null ordering value: Apache Hudi cannot read a table that holds one.
+
+    Deletes by key have no ordering value.
+    """
     if spec.operation.kind is Kind.DELETE:
         return
     for field in spec.ordering_columns:
         column = rows.column(field)
-        if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        if not column.null_count:
+            continue
+        is_null = column.is_null().to_numpy(zero_copy_only=False)
+        if flags is not None:
+            is_null &= flags.to_numpy() & OPEN == 0
+        if is_null.any():
+            row = int(np.flatnonzero(is_null)[0])
             raise KeyValueError(
                 f"ordering column {field!r} is null for key {keys[row].as_py()!r}; give every row "
                 "a value, or create the table without an ordering column"

@@ -205,6 +205,8 @@ def _flush(
     direct = policy.direct and rows.num_rows >= policy.min_rows * len(groups)
     # The changes of a log are relative to the rows below it: a second log would be missed.
     direct = direct and not spec.logs_changes
+    # Copies of ordering columns are compared with the stored ones in the second stage.
+    direct = direct and not any(part.supersedes for part in spec.parts)
     if buckets is None and not direct:
         # Only the file groups that are written to need to be found, and only once.
         buckets = spec.locator.assigns_later

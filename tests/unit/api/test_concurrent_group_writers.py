@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakebed.api.table import Table
@@ -27,13 +28,11 @@ FREE = MODES[1]
 
 def table(mode: str, **more: Any) -> Table:
     return make(
-        schema=SCHEMA,
         partition_by=(),
         table_type="MERGE_ON_READ",
         table_version=None,
-        column_groups=GROUPS,
         properties={"hoodie.write.concurrency.mode": mode},
-        **{"buckets": 1, **more},
+        **{"schema": SCHEMA, "column_groups": GROUPS, "buckets": 1, **more},
     )
 
 
@@ -165,6 +164,33 @@ def test_incremental_reads_see_a_part_that_completes_late(mode: str):
 
     t.upsert(meanwhile(rows([1], clicks=5), act))
     assert shown(t, since=seen[0])[1]["clicks"] == 5
+
+
+@pytest.mark.parametrize(("at", "score"), [(1, 9), (3, 5)], ids=["late", "newer"])
+@pytest.mark.parametrize("compacts", [False, True])
+def test_an_update_of_a_new_key_reads_as_nulls_until_a_slower_writer_completes_its_row(
+    at: int, score: int, compacts: bool
+):
+    schema = pa.schema([*SCHEMA, ("band", pa.string()), ("scored_at", pa.int64())])
+    groups = {"risk": "score,band;scored_at", "web": ["clicks"]}
+    t = table(FREE, schema=schema, column_groups=groups)
+    t.upsert(pa.table({"id": [7], "score": [1], "band": ["mid"], "scored_at": [1]}))
+    seen: list[Any] = []
+
+    def act() -> None:
+        other(t).update_columns(pa.table({"id": [1], "score": [9], "scored_at": [2]}))
+        paths = [file["path"] for file in other(t).files().to_pylist()]
+        seen.append([pq.ParquetFile(t._storage.open_read(path)).schema_arrow for path in paths])
+        seen.append(shown(t)[1])
+
+    slow = pa.table({"id": [1], "score": [5], "band": ["low"], "scored_at": [at]})
+    t.upsert(meanwhile(slow, act))
+    empty = {"id": 1, "name": None, "clicks": None}
+    assert sorted("band" in stored.names for stored in seen[0]) == [False, True]
+    assert seen[1] == {**empty, "score": 9, "band": None, "scored_at": 2}
+    if compacts:
+        t.compact()
+    assert shown(t)[1] == {**empty, "score": score, "band": "low", "scored_at": max(at, 2)}
 
 
 @pytest.mark.parametrize("deletes", [False, True])

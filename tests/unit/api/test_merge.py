@@ -247,6 +247,45 @@ def test_an_update_writes_only_the_column_groups_whose_columns_change():
     assert t.to_arrow().to_pylist() == [{"id": 1, "v": "a", "score": 9.0, "at": 1}]
 
 
+def table_of_three_groups(name: str) -> lakebed.Table:
+    return lakebed.create_table(
+        None,
+        f"memory://merge-unit/{name}",
+        "id BIGINT, ts BIGINT, name STRING, score DOUBLE, scored_at BIGINT, clicks BIGINT",
+        key="id",
+        ordering="ts",
+        buckets=1,
+        column_groups={"risk": "score;scored_at", "web": ["clicks"]},
+    )
+
+
+def test_an_update_wins_over_a_greater_ordering_value_that_only_its_column_group_stores():
+    t = table_of_three_groups("copies")
+    t.upsert(pa.table({"id": [1, 2], "ts": [5, 5], "name": ["a", "b"]}))
+    t.upsert(pa.table({"id": [1], "ts": [9], "clicks": [7]}))
+    t.update({"clicks": "coalesce(clicks, 0) + 1"})
+    t.update({"name": "'n'", "clicks": "clicks + 1"}, where="id = 1")
+    t.upsert(pa.table({"id": [1, 2], "ts": [8, 8], "clicks": [70, 80]}))  # late only for key 1
+    found = t.to_arrow(["id", "ts", "name", "clicks"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [(1, 5, "n", 9), (2, 5, "b", 80)]
+
+
+def test_a_merge_deletes_rows_that_some_column_groups_have_never_held():
+    t = table_of_three_groups("deletes")
+    t.upsert(pa.table({"id": [1, 2, 3], "ts": [5, 5, 5], "name": ["a", "b", "c"]}))
+    t.upsert(pa.table({"id": [1, 4], "ts": [9, 9], "clicks": [7, 8]}))
+    t.upsert(pa.table({"id": [5], "score": [0.5], "scored_at": [2]}))
+    deleting = t.merge(pa.table({"id": [1, 4, 5]}), ["id"]).when_matched().delete()
+    commit = deleting.when_not_matched_by_source("id = 2").update({"name": "'n'"}).execute()
+    assert (commit.updated, commit.deleted) == (1, 3)
+    assert sorted((row["id"], row["name"]) for row in t.to_arrow().to_pylist()) == [
+        (2, "n"),
+        (3, "c"),
+    ]
+    t.compact()
+    assert t.count() == 2
+
+
 def test_a_table_that_generates_its_keys_can_be_updated_and_merged():
     schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
     keyless = {"key": (), "makes_keys": True, "partition_by": (), "index": "simple"}

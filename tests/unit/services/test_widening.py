@@ -294,6 +294,23 @@ def test_only_a_widened_table_is_downgraded_and_loses_its_groups():
         t.add_column_group("risk", "x BIGINT")
 
 
+@pytest.mark.parametrize("dropped", [["web"], ["web", "risk"]], ids=["one", "all"])
+def test_values_of_a_dropped_group_do_not_return_after_a_downgrade(dropped: list[str]):
+    t = widened()
+    for name in dropped:
+        t.drop_column_group(name)
+    t.add_columns("clicks BIGINT")
+    assert {row["clicks"] for row in t.to_arrow().to_pylist()} == {None}
+    with pytest.raises(UnsupportedError, match="would reappear; call compact"):
+        t.downgrade(9)
+    t.compact(widen=True)
+    assert t.compact(widen=True) == ()
+    before = shown(t)
+    t.downgrade(9)
+    assert shown(t) == before
+    assert {row["clicks"] for row in t.to_arrow().to_pylist()} == {None}
+
+
 def test_deletes_that_are_kept_for_late_rows_prevent_a_downgrade():
     t = widened()
     t.update_columns(

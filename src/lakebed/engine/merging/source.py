@@ -24,7 +24,6 @@ from lakebed.write.clauses.targets import (
     scan_target,
 )
 from lakebed.write.pipeline import Source
-from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import Staged
 
@@ -77,7 +76,7 @@ def merged_source(
         where=plan.statement.where or pushed(plan),
         counted=tally.counts,
         reads_own_keys=plan.reads_own_keys,
-        intake=Intake(flagged=plan.flags_deletes),
+        intake=plan.intake,
     )
 
 

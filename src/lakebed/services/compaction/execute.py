@@ -238,7 +238,9 @@ def _tasks(
         operation = replace(planned, slice_=_of_group(planned.slice_, view))
         further: tuple[KeyReader, ...] = ()
         if operation.kind is not Kind.WIDE:
-            if not (operation.logs or operation.slice_.tombstones):
+            base = operation.slice_.base_file
+            rewrites_wide = base is not None and base.name.is_wide
+            if not (operation.logs or operation.slice_.tombstones or rewrites_wide):
                 continue
             further = key_readers(snapshot, files, view, operation.slice_, instant)
         works.append(CompactionTask(rewrite, number, operation, counts[number], further))

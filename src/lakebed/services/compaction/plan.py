@@ -13,7 +13,7 @@ costs its whole size, so a few changed bytes do not justify it. In a skewed tabl
 is treated by its own shape. Logs that cannot be merged (changes of different columns) need FULL.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakebed.format.names.data_names import BaseFileName, parse_data_name
@@ -99,11 +99,13 @@ def wide_operations(
     file_groups: Iterable[Mapping[str, FileSlice]],
     names: Sequence[str],
     busy: Collection[FileGroupId],
+    is_stale: Callable[[FileSlice], bool],
 ) -> tuple[CompactionOperation, ...]:
     """Return the operations that merge all column groups of file groups, group by group.
 
     `file_groups` are the slices of each file group by column group. Left out are those that are
-    damaged, that a pending plan contains, or that consist of a base file of all columns.
+    damaged, that a pending plan contains, or that consist of a base file of all columns, unless it
+    `is_stale`.
     """
     found: list[CompactionOperation] = []
     for slices in file_groups:
@@ -114,7 +116,7 @@ def wide_operations(
         ]
         if any(part.damage or part.group in busy for part in parts):
             continue
-        if all(part.is_only_wide for part in parts):
+        if all(part.is_only_wide and not is_stale(part) for part in parts):
             continue
         found += (replace(full_operation(part), kind=Kind.WIDE) for part in parts)
     return tuple(found)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import DAMAGE_ERRORS, InvalidError
@@ -122,10 +123,12 @@ def schedule_compaction(
             raise InvalidError(
                 f"table {config.name!r} is {config.table_type}: only MERGE_ON_READ has logs to compact"
             )
+        stale: list[CompactionOperation] = []
         if widen:
             _check_widens(hold, mode, column_groups)
             # If all groups have been dropped, the default group has all columns.
             widen = bool(hold.snapshot.column_groups)
+            stale = [] if widen else _stale(hold)
         chosen = options or CompactionOptions.of(config.properties)
         if not force and not is_due(hold.timeline, chosen, mode, hold.next_instant(), config.zone):
             return None
@@ -140,12 +143,13 @@ def schedule_compaction(
         names = hold.snapshot.column_groups.names if widen else ()
         if widen:
             parts = hold.snapshot.logical_slices.values()
-            operations = wide_operations(parts, names, busy_groups(hold.snapshot))
+            busy = busy_groups(hold.snapshot)
+            operations = wide_operations(parts, names, busy, partial(hides_values, hold.snapshot))
         elif groups is None:
             found = _operations(hold, mode, chosen, joins=joins)
             if column_groups is not None:
                 found = [one for one in found if one.group.column_group in column_groups]
-            operations = bound_io(found, chosen)
+            operations = bound_io([*found, *stale], chosen)
         else:
             operations = _full_operations(hold, groups)
         if not operations:
@@ -208,6 +212,29 @@ def _full_operations(
     left = frozenset(groups) - busy_groups(hold.snapshot)
     slices = (slice_ for slice_ in hold.snapshot.group_slices if slice_.group in left)
     return tuple(full_operation(slice_) for slice_ in slices if not slice_.damage)
+
+
+def hides_values(snapshot: Snapshot, part: FileSlice) -> bool:
+    """Return whether a slice is one base file of all columns that must not be read by name.
+
+    It then has values of a column group that was dropped since, under the name of a newer column.
+    """
+    base = part.base_file
+    return part.is_only_wide and any(
+        group.until is not None
+        and base is not None
+        and group.until > base.name.instant
+        and snapshot.timeline.is_committed(group.until)
+        and not set(group.columns).isdisjoint(snapshot.schema.names)
+        for group in snapshot.config.column_groups
+    )
+
+
+def _stale(hold: TableHold) -> list[CompactionOperation]:
+    """Return the operations that rewrite base files with values of dropped column groups."""
+    snapshot, busy = hold.snapshot, busy_groups(hold.snapshot)
+    slices = (s for s in snapshot.group_slices if s.group not in busy and not s.damage)
+    return [full_operation(slice_) for slice_ in slices if hides_values(snapshot, slice_)]
 
 
 def _check_widens(

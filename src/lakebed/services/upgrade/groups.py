@@ -5,6 +5,7 @@ import json
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.groups.definition import INSTANTS_PROPERTY, encode_groups
 from lakebed.model.options.services import TOMBSTONE_RETENTION
+from lakebed.services.compaction.schedule import hides_values
 from lakebed.services.savepoint.execute import savepoints
 from lakebed.table.config.table_config import DROPPED_COLUMNS
 from lakebed.table.files.damage import check_whole
@@ -29,6 +30,11 @@ def check_widened(snapshot: Snapshot) -> None:
             raise UnsupportedError(
                 f"table {name!r} has column groups, and {where} is not one base file of all columns; "
                 f"call {how} first, while no writer is active"
+            )
+        if any(hides_values(snapshot, part) for part in parts.values()):
+            raise UnsupportedError(
+                f"table {name!r} has columns with names of columns of dropped column groups, whose "
+                f"values are still in {where}, and would reappear; call compact(widen=True) first"
             )
         kept = next((log for part in parts.values() for log in part.tombstones), None)
         if kept is not None:

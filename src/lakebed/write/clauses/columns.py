@@ -80,8 +80,7 @@ def written_columns(
         return list(schema.names)
     touched = {groups.owner(name) for one in clauses for name in one.names} or {""}
     names = {*groups.shared, *(c for c in schema.names if groups.owner(c) in touched)}
-    ordered = groups.names if Act.DELETE in acts else touched
-    names.update(c for name in ordered for c in groups.ordering_of(name))
+    names.update(c for name in touched for c in groups.ordering_of(name))
     return [name for name in schema.names if name in names]
 
 

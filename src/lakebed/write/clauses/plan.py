@@ -24,6 +24,7 @@ from lakebed.write.clauses.columns import (
     written_columns,
 )
 from lakebed.write.spec.columns import delete_fields
+from lakebed.write.spec.intake import Intake
 
 TARGET, SOURCE = "target.", "source."
 """The prefixes of columns in the batches on which a merge is evaluated."""
@@ -99,6 +100,12 @@ class MergePlan:
     def flags_deletes(self) -> bool:
         """Return whether the rows to write have flags, because some of them are deletes."""
         return self.statement.deletes and not self.only_deletes
+
+    @property
+    def intake(self) -> Intake:
+        """Return how the rows are written; late rows of an upsert stay late."""
+        is_upsert = any(one.yields and one.clause.act is Act.UPDATE for one in self.assigned)
+        return Intake(flagged=self.flags_deletes, supersedes=not is_upsert)
 
     @property
     def identity(self) -> tuple[str, ...]:

@@ -43,7 +43,8 @@ def divide_columns(
     if marks_deletes:
         for name in groups.names:
             if name not in owners:
-                held = [*groups.shared, *_ordering(name, names, groups, "a delete")]
+                ordering = () if intake.flagged else _ordering(name, names, groups, "a delete")
+                held = [*groups.shared, *ordering]
                 schema = pa.schema([field for field in known if field.name in held])
                 touched.append(TouchedGroup(name, schema, deletes=True))
     kept = {name for group in touched for name in group.schema.names}

@@ -61,6 +61,8 @@ class WriteSpec:
     deletes_only: bool = False
     # Whether the rows have a column of flags.
     flagged: bool = False
+    # Whether copies of the table's ordering column that are lower than the stored ones are raised.
+    supersedes: bool = False
 
     @property
     def parts(self) -> tuple["WriteSpec", ...]:
@@ -74,9 +76,12 @@ class WriteSpec:
         )
 
     def _part(self, group: TouchedGroup, indexes: IndexWriters) -> "WriteSpec":
-        did = self.operation
-        if did.kind is not Kind.DELETE:
+        did, groups = self.operation, self.view.column_groups
+        if group.deletes and self.flagged:
+            did = replace(did, kind=Kind.DELETE)
+        elif did.kind is not Kind.DELETE:
             did = replace(did, kind=Kind.UPDATE_COLUMNS if group.partial else Kind.ROWS)
+        has_copies = any(groups.owner(c) != group.name for c in groups.ordering_of(group.name))
         return replace(
             self,
             view=self.view.of_group(group.name),
@@ -86,6 +91,7 @@ class WriteSpec:
             column_group=group.name,
             deletes_only=group.deletes,
             indexes=indexes,
+            supersedes=self.supersedes and has_copies and not group.deletes,
         )
 
     @property
@@ -137,7 +143,8 @@ class WriteSpec:
     @property
     def ordering_columns(self) -> tuple[str, ...]:
         """Return the ordering columns, in which every row must have a value."""
-        found = [name for part in self.parts for name in part.rule.ordering_fields]
+        parts = [part for part in self.parts if part.operation.kind is not Kind.DELETE]
+        found = [name for part in parts for name in part.rule.ordering_fields]
         return tuple(dict.fromkeys(found))
 
     @property
