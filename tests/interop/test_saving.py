@@ -143,7 +143,7 @@ def test_a_moment_and_the_folder_of_a_partition_mean_what_they_mean_in_hudi(
     for wrong in ("2024/01/02", "20240102", "2024-01-02 03:04", "now"):
         with pytest.raises(PeerError):
             hudi.read(path, **{"as.of.instant": wrong})
-        with pytest.raises(InvalidError, match="expected one of its versions|point in time"):
+        with pytest.raises(InvalidError, match=r"expected one of its versions|point in time"):
             table.read(as_of=wrong)
     options = {"path": f"{path}/kyiv"}
     reader = make_reader(options, table_schema(options))
