@@ -8,7 +8,7 @@ from lakebed.merge.tree import Order
 
 
 def set_apart(order: Order, parts: Sequence[tuple[int, bool]]) -> Order:
-    """Give each row of a repeated key its own copy of the key's versions in other parts.
+    """Copy the versions that other parts hold of a repeated key for each of its rows.
 
     `parts` lists the number of rows of each part and whether the part repeats. The result contains
     a key once for each of its rows in such a part, in the order of these rows.

@@ -153,7 +153,7 @@ def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool
 
 
 def _stamped(survivors: Survivors, keys: Ints, newest: Ints) -> Survivors:
-    """Give filled rows the stamps of the version that filled them, for incremental reads.
+    """Set the stamps of filled rows to those of the version that filled them, for incremental reads.
 
     Rows are numbered in the order of their runs.
     """

@@ -161,7 +161,7 @@ def _parse_partition(words: Words, new: NewTable) -> None:
 
 
 def _register(session: Session, new: NewTable, url: str) -> Any:
-    """Give a name to an existing table at a LOCATION."""
+    """Register an existing table at a LOCATION under a name."""
     if new.location is None:
         raise InvalidError(
             f"CREATE TABLE {'.'.join(new.name)}: expected columns, AS SELECT, or the LOCATION of an "
