@@ -106,14 +106,19 @@ class FileLock:
         contested = False
         while True:
             seen = _look(self.path)
-            contested = contested or (seen is not None and not held.has_guard_of(seen.lock))
+            if seen is not None and not held.has_guard_of(seen.lock):
+                contested = True
+                if seen.lock is not None:
+                    held.share()
             if self._is_free(seen, held, clock):
                 made = held.create()
                 if made and not contested:
                     return
                 contested = True
-                # Writers without our guard may still interfere: Hudi deletes the file twice when #
-                # it releases a lock, and a process that takes over from a dead one may have moved #
+                if not made:
+                    held.share()
+                # Writers without our guard may still interfere: Hudi deletes the file twice when
+                # it releases a lock, and a process that takes over from a dead one may have moved
                 # our file aside.
                 clock.sleep(_SETTLE_SECONDS)
                 if held.is_there():
@@ -163,6 +168,7 @@ class HeldFileLock:
         self._validity_ms = int(lock.validity_seconds * 1000)
         # Each hold has its own owner id: two threads of one process are two writers.
         self._lock = DiskLockFile(clock.new_uuid(), clock.process(), guard, 0)
+        self._shared = False
         self._mutex = threading.Lock()  # guards the fields above, and the file while it is ours
 
     def create(self) -> bool:
@@ -179,6 +185,14 @@ class HeldFileLock:
             finally:
                 new.drop()
         return True
+
+    def share(self) -> None:
+        """Expect writers of ours that our guard does not exclude: a file that disappears is lost.
+
+        One of them may take the lock from us, commit and delete the file. If `check` then created
+        the file again, it would pass although another writer had held the lock.
+        """
+        self._shared = True
 
     def is_there(self) -> bool:
         """Return whether the lock file is ours."""
@@ -203,7 +217,8 @@ class HeldFileLock:
         """Extend the lock by its validity period; raise ConflictError if we no longer hold it.
 
         If the file was deleted, as a closing Hudi writer does, it is created again while we hold
-        the guard. If another process has created or emptied it, that process holds the lock.
+        the guard, unless writers compete that do not share it. If another process has created or
+        emptied it, that process holds the lock.
         """
         with self._mutex:
             if self._prolong() or self._bring_back():
@@ -264,7 +279,9 @@ class HeldFileLock:
         return self.is_there()
 
     def _bring_back(self) -> bool:
-        if _look(self._path) is not None or not self._has_guard() or not self.create():
+        if self._shared or _look(self._path) is not None:
+            return False
+        if not self._has_guard() or not self.create():
             return False
         log.warning("%s: deleted by another writer while we held it; created again", self._path)
         return True

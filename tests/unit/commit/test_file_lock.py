@@ -274,6 +274,16 @@ class TestTheDead:
             thread.join()
         assert len(inside) == 1
 
+    def test_one_that_was_taken_over_is_not_made_again_when_it_is_deleted(self, tmp_path):
+        """Another that took it over at the same time may have committed, and deleted the file."""
+        leave(tmp_path, DiskLockFile("dead", THERE, "0:0", START - 1000).encode())
+        with disk_lock(tmp_path).hold(clock_of(), 0) as held:
+            held.check()
+            (tmp_path / "lock").unlink()
+            with pytest.raises(ConflictError, match=r"is lost: .* retry the write"):
+                held.check()
+            assert names(tmp_path) == [".locks"]
+
     def test_a_file_that_changes_hands_while_it_is_taken_away_is_put_back(
         self, tmp_path, monkeypatch
     ):
