@@ -82,7 +82,7 @@ dist: setup ## build the wheel into dist/
 
 lock: ## settle requirements/*.txt anew (needs pip-tools in the environment)
 	pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-strip-extras \
-	  --no-header --all-build-deps --extra spark --extra sql --extra delta --extra dev --extra docs --allow-unsafe -c requirements/constraints.txt -o requirements/dev.txt pyproject.toml
+	  --no-header --all-build-deps --extra spark --extra sql --extra delta --extra polars --extra duckdb --extra dev --extra docs --allow-unsafe -c requirements/constraints.txt -o requirements/dev.txt pyproject.toml
 	pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-strip-extras \
 	  --no-header --allow-unsafe -o requirements/hudi.txt requirements/hudi.in
 
