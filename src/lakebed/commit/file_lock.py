@@ -9,6 +9,11 @@ Two habits of Hudi make the existence of our file insufficient. Hudi checks for 
 creates or truncates it, so a Hudi writer that starts at the same time may empty our file. And Hudi
 deletes the file when it closes a lock, whoever created it. So our file names its owner, and `check`
 reads it.
+
+On a disk that several machines share without operating system locks, the guard excludes only the
+writers of one machine, and two of them may take over the same dead lock at once. So a second file
+names the last writer that took the lock: `check` raises ConflictError for all others, even if the
+lock file disappeared or came back in the meantime.
 """
 
 import contextlib
@@ -69,6 +74,11 @@ class FileLock:
     validity_seconds: float = VALIDITY_SECONDS
     renew_seconds: float = RENEW_SECONDS
 
+    @property
+    def owner_path(self) -> str:
+        """Where the last writer that took the lock leaves its name until it releases the lock."""
+        return f"{os.path.dirname(self.guard_path)}/{os.path.basename(self.path)}.owner"
+
     @contextmanager
     def hold(self, clock: Clock, wait_seconds: float) -> Iterator["HeldFileLock"]:
         """Hold the lock; raise LockedError if it does not become free in time."""
@@ -106,22 +116,16 @@ class FileLock:
         contested = False
         while True:
             seen = _look(self.path)
-            if seen is not None and not held.has_guard_of(seen.lock):
-                contested = True
-                if seen.lock is not None:
-                    held.share()
+            contested = contested or (seen is not None and not held.has_guard_of(seen.lock))
             if self._is_free(seen, held, clock):
-                made = held.create()
-                if made and not contested:
+                if held.create() and not contested and held.sign():
                     return
                 contested = True
-                if not made:
-                    held.share()
                 # Writers without our guard may still interfere: Hudi deletes the file twice when
                 # it releases a lock, and a process that takes over from a dead one may have moved
                 # our file aside.
                 clock.sleep(_SETTLE_SECONDS)
-                if held.is_there():
+                if held.sign():
                     return
             if clock.now_ms() >= deadline:
                 raise self._locked(_look(self.path), clock, wait_seconds)
@@ -164,11 +168,11 @@ class HeldFileLock:
     def __init__(self, lock: FileLock, clock: Clock, guard: str) -> None:
         self._path = lock.path
         self._guard_path = lock.guard_path
+        self._owner_path = lock.owner_path
         self._clock = clock
         self._validity_ms = int(lock.validity_seconds * 1000)
         # Each hold has its own owner id: two threads of one process are two writers.
         self._lock = DiskLockFile(clock.new_uuid(), clock.process(), guard, 0)
-        self._shared = False
         self._mutex = threading.Lock()  # guards the fields above, and the file while it is ours
 
     def create(self) -> bool:
@@ -186,13 +190,13 @@ class HeldFileLock:
                 new.drop()
         return True
 
-    def share(self) -> None:
-        """Expect writers of ours that our guard does not exclude: a file that disappears is lost.
-
-        One of them may take the lock from us, commit and delete the file. If `check` then created
-        the file again, it would pass although another writer had held the lock.
-        """
-        self._shared = True
+    def sign(self) -> bool:
+        """Record that we took the lock last; return whether the lock file is ours before and after."""
+        if not self.is_there():
+            return False
+        with _failures(self._owner_path), open(self._owner_path, "w", encoding="ascii") as file:
+            file.write(self._lock.owner)
+        return self.is_there()
 
     def is_there(self) -> bool:
         """Return whether the lock file is ours."""
@@ -217,11 +221,11 @@ class HeldFileLock:
         """Extend the lock by its validity period; raise ConflictError if we no longer hold it.
 
         If the file was deleted, as a closing Hudi writer does, it is created again while we hold
-        the guard, unless writers compete that do not share it. If another process has created or
-        emptied it, that process holds the lock.
+        the guard. If another process has created or emptied it, that process holds the lock, and
+        if another writer of ours has taken the lock since, it may have committed.
         """
         with self._mutex:
-            if self._prolong() or self._bring_back():
+            if (self._prolong() or self._bring_back()) and self._is_signed():
                 return
             raise ConflictError(
                 f"{self._path}: our lock (owner {self._lock.owner}) is lost: "
@@ -256,6 +260,9 @@ class HeldFileLock:
     def release(self) -> None:
         """Release the lock."""
         try:
+            if self._is_signed():
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._owner_path)
             seen = _look(self._path)
             if seen is not None and self._is_ours(seen.lock):
                 self.remove(seen)
@@ -279,12 +286,20 @@ class HeldFileLock:
         return self.is_there()
 
     def _bring_back(self) -> bool:
-        if self._shared or _look(self._path) is not None:
+        if _look(self._path) is not None or not self._has_guard() or not self._is_signed():
             return False
-        if not self._has_guard() or not self.create():
+        if not self.create():
             return False
         log.warning("%s: deleted by another writer while we held it; created again", self._path)
         return True
+
+    def _is_signed(self) -> bool:
+        """Return whether no other writer of ours has taken the lock since we did."""
+        try:
+            with _failures(self._owner_path), open(self._owner_path, encoding="ascii") as file:
+                return file.read() == self._lock.owner
+        except NotFoundError:
+            return False
 
     def _has_guard(self) -> bool:
         """Return whether our guard still blocks new writers: its file may have been replaced."""
