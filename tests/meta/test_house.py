@@ -47,7 +47,7 @@ def test_no_function_takes_more_than_eight_arguments():
         "create.py",
         "opening.py",
         "maintain.py",
-        "intake.py",
+        "convert.py",
         "loading.py",
         "kernel.py",
         "twin.py",

@@ -54,8 +54,8 @@ COMMANDS: Final = {
         "Serve a read-only page on a table or a folder of tables, until interrupted.",
     ),
     "convert": (
-        "intake",
-        "Convert a folder of Parquet files, or a Delta table, into a new table; go on if interrupted.",
+        "convert",
+        "Convert a folder of Parquet files, or a Delta table, into a new table; resume if interrupted.",
     ),
     "savepoint": ("savepoints", "Create, list and delete savepoints."),
 }

@@ -148,14 +148,14 @@ def _first(stream: pa.RecordBatchReader, count: int) -> tuple[pa.Table, Sequence
     return pa.Table.from_batches(held, stream.schema), []
 
 
-def _completed(table: Table, moment: str) -> str | int:
+def _completed(table: Table, point: str) -> str | int:
     """Return a point in time; for the instant of a commit, the commit's completion time."""
-    if not moment.strip():
+    if not point.strip():
         raise InvalidError("diff: expected a version, an instant, a timestamp or a tag")
-    if moment.isdecimal() and len(moment) < _INSTANT_DIGITS:
-        return int(moment)
+    if point.isdecimal() and len(point) < _INSTANT_DIGITS:
+        return int(point)
     history = table.history()
     ends = dict(
         zip(*(history[name].to_pylist() for name in ("instant", "completion_time")), strict=True)
     )
-    return str(ends.get(moment) or moment)
+    return str(ends.get(point) or point)

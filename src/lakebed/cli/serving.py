@@ -150,7 +150,7 @@ def _tell(answer: Answer, happened: Happened) -> None:
 
 @contextmanager
 def _stopping(stop: threading.Event) -> Iterator[None]:
-    """Let SIGINT and SIGTERM stop the server after the current step, the second one at once."""
+    """Let SIGINT and SIGTERM stop the server after the current step, and at once if repeated."""
 
     def ask(number: int, frame: object) -> None:
         del frame

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.names.bucket_hash import key_buckets
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.index.foreign_keys import odd_key
+from lakebed.index.key_format import odd_key
 from lakebed.index.strategy import KeyTexts, Locator
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import BucketIndex, ConsistentHashingIndex, WriterIndex

@@ -19,10 +19,10 @@ from lakebed.errors import InvalidError
 from lakebed.format.names.bucket_hash import bucket_of_file_id
 from lakebed.format.names.instant_name import Action
 from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.index.default_index import check_base_files
 from lakebed.index.holders import HOLDERS_SCHEMA
 from lakebed.index.rings import HASHING_FOLDER
 from lakebed.index.strategy import IndexStrategy, KeySource, Locator, NewWrite
-from lakebed.index.unstored import check_base_files
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import Run
 from lakebed.merge.window import merge_runs

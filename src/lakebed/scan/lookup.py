@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lakebed.errors import DAMAGE_ERRORS, DamageWarning, NotFoundError
 from lakebed.expr.constraints import Constraints
 from lakebed.format.names.record_key import join_key_texts, key_texts
-from lakebed.index.foreign_keys import keys_are_ours, may_differ, odd_folder
+from lakebed.index.key_format import keys_are_ours, may_differ, odd_folder
 from lakebed.index.kinds import strategy_of
 from lakebed.index.strategy import KeyIndex
 from lakebed.model.executor import LocalExecutor, TaskId

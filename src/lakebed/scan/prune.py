@@ -25,7 +25,7 @@ from lakebed.format.names.java_text import column_text
 from lakebed.format.names.meta_columns import META_FIELDS, RECORD_KEY
 from lakebed.format.names.partition_path import parse_partition_path
 from lakebed.format.names.record_key import EMPTY_PART
-from lakebed.index.foreign_keys import may_differ
+from lakebed.index.key_format import may_differ
 from lakebed.index.kinds import strategy_of
 from lakebed.scan.prune_step import PruneStep, allowed_text
 from lakebed.table.config.partitions import time_level
@@ -45,7 +45,7 @@ _MOVES_ROWS = ".index.update.partition.path"
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """The slices left to read, and the predicate's constraints on their rows.
+    """The slices left to read, and the keys that their wanted rows can have.
 
     A `key_filter` applies to every slice; None means all keys. The predicate itself must still be
     evaluated. `steps` lists the conditions that were used.
@@ -53,7 +53,6 @@ class Pruned:
 
     slices: tuple[FileSlice, ...]
     key_filter: KeyFilter | None
-    constraints: Constraints
     steps: tuple[PruneStep, ...] = ()
 
 
@@ -71,7 +70,7 @@ def prune_slices(
     constraints = constraints_of(predicate, pa.schema([*meta, *schema]))
     if constraints.is_impossible:
         step = PruneStep("predicate", ("no row can satisfy it",), 0)
-        return Pruned((), KeyFilter(keys=()), constraints, (step,))
+        return Pruned((), KeyFilter(keys=()), (step,))
     keys = key_filter(config, schema, constraints)
     held = tuple(slices)
     kept = prune_partitions(config, schema, constraints, held)
@@ -85,7 +84,7 @@ def prune_slices(
         steps.append(PruneStep(f"writer index ({config.index})", _conditions(by_key), len(left)))
     if keys is not None:
         steps.append(PruneStep("record key", _conditions(by_key), len(left)))
-    return Pruned(left, keys, constraints, tuple(steps))
+    return Pruned(left, keys, tuple(steps))
 
 
 def _conditions(stated: Mapping[str, Allowed]) -> tuple[str, ...]:
@@ -337,10 +336,10 @@ def _spellings(config: TableConfig, row: Sequence[str]) -> list[str]:
 def _stand_in_keys(
     config: TableConfig, hashed: Sequence[str], schema: pa.Schema, constraints: Constraints
 ) -> list[str] | None:
-    """Return keys with the same hashed fields as all matching keys, to be hashed instead.
+    """Return keys that have the same hashes as all matching keys, whose other fields are unknown.
 
-    Fields with unknown values, which are not hashed, are filled with a dummy value. Returns None if
-    such keys cannot be built.
+    The hashed fields have every combination of their allowed values, the unknown fields a dummy
+    value, which is not hashed. Returns None if such keys cannot be built.
 
     Hudi extracts the hashed values from the key's string, so an unknown field must not be able to
     contain a `,`: `n` = "x,id:7" would add an id to the key.
@@ -365,5 +364,5 @@ def _is_free_of_commas(schema: pa.Schema, field: str) -> bool:
         return False
     kind = schema.field(field).type
     fits = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
-    moments = (pa.types.is_date, pa.types.is_timestamp)
-    return any(is_kind(kind) for is_kind in (*fits, *moments))
+    times = (pa.types.is_date, pa.types.is_timestamp)
+    return any(is_kind(kind) for is_kind in (*fits, *times))

@@ -6,7 +6,8 @@ are staged into a number of buckets that is computed from the size of each flush
     hash % staged = (hash % settled) % staged      where staged divides settled, or the reverse,
 
 a staged run belongs to one bucket of the final number, or holds the rows of several buckets, whose
-tasks each read the run and keep their own rows. Decision 17 lists the alternatives.
+tasks each read the run and keep their own rows. The alternatives are in
+`docs/decisions/0017-buckets-from-the-first-write.md`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -56,7 +57,7 @@ def choose_buckets(config: TableConfig, segments: Iterable[Segment]) -> int:
 
 
 def settle_buckets(transaction: Transaction, buckets: int) -> tuple[WriterIndex, bool]:
-    """Store the number of buckets, under the lock; return the index, and if this write chose it.
+    """Store the number of buckets, under the lock; return the index and whether this write chose it.
 
     Of two concurrent first writes, the first to get here decides, and the other uses its number.
     """

@@ -8,10 +8,10 @@ import pyarrow as pa
 from lakebed.commit.fence import Fence
 from lakebed.commit.transaction import Transaction
 from lakebed.errors import InvalidError
+from lakebed.index.default_index import check_doubtful_spelling, check_spelling, default_index
 from lakebed.index.kinds import strategy_of
 from lakebed.index.secondary.new_entries import IndexWriters
 from lakebed.index.strategy import NewWrite
-from lakebed.index.unstored import check_doubtful_spelling, check_spelling, default_index
 from lakebed.merge.rule import Merger
 from lakebed.model.options.table import UPDATE_PARTITION
 from lakebed.table.config.table_config import ConcurrencyMode, TableConfig

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakebed.commit.fence import Fence
 from lakebed.commit.rollback import TEMP_FOLDER
 from lakebed.errors import ConflictError, SchemaError, UnsupportedError
-from lakebed.index.unstored import default_index
+from lakebed.index.default_index import default_index
 from lakebed.model.executor import TaskId
 from lakebed.storage.storage import Storage
 from lakebed.table.config.partitions import partition_column

@@ -67,12 +67,6 @@ class TaskEntries:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
 
-    def watch(self, batches: Iterable[pa.RecordBatch], partition: str) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of a log unchanged, and collect the entries of their rows."""
-        for batch in batches:
-            self.take(batch, partition)
-            yield batch
-
     def take(self, rows: pa.RecordBatch, partition: str, *, is_merged: bool = False) -> None:
         """Collect the entries of rows of a partition, deletes included."""
         if not self._indexes or not rows.num_rows:

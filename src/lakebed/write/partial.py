@@ -4,7 +4,7 @@ Up to table version 9, the versions that Apache Hudi 1.2.0 reads, every row is c
 existing row (with nulls for a new key). Hudi reads a column of a partial row by its position among
 all columns: its incremental query returns wrong values or crashes the JVM, its global indexes
 cannot merge such rows, and in a table with a column `_hoodie_is_deleted` it treats them as deletes.
-Decision 12 lists the alternatives.
+`docs/decisions/0012-updates-of-some-columns-are-whole-rows.md` lists the alternatives.
 
 In version 10 with ordering columns, an existing key gets a partial row, and a new key a complete
 row; commit-time tables and tables with a column `_hoodie_is_deleted` get complete rows in version

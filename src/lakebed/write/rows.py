@@ -14,7 +14,7 @@ from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN
 from lakebed.table.config.partitions import partition_column
 from lakebed.table.config.schema import find_field
 from lakebed.table.read.conform import conform
-from lakebed.write.own_keys import key_column
+from lakebed.write.generated_keys import key_column
 from lakebed.write.spec.operation import Kind
 from lakebed.write.spec.write_spec import WriteSpec
 

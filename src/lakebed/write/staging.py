@@ -27,8 +27,8 @@ from lakebed.model.packing import ROW_BYTES, file_cost
 from lakebed.storage.storage import Storage
 from lakebed.storage.streams import WriteStream
 from lakebed.table.files.file_group import FileGroupId
+from lakebed.write.generated_keys import with_keys
 from lakebed.write.log_runs import FlushedLogs
-from lakebed.write.own_keys import with_keys
 from lakebed.write.rows import RoutedRows, route_rows, run_schema
 from lakebed.write.spec.status import WriteStatus
 from lakebed.write.spec.write_spec import WriteSpec

@@ -8,8 +8,8 @@ import pytest
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.index.bloom import FOOTER_BLOOM, parse_bloom
 from lakebed.format.names.meta_columns import PARTITION_PATH
+from lakebed.index.default_index import check_base_files, check_spelling, default_index
 from lakebed.index.rings import HASHING_FOLDER
-from lakebed.index.unstored import check_base_files, check_spelling, default_index
 from lakebed.model.options.table import UPDATE_PARTITION
 from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import load_config, update_properties

@@ -15,7 +15,7 @@ from lakebed.errors import SchemaError, UnsupportedError
 from lakebed.format.logs.cdc import AFTER, BEFORE
 from lakebed.model.options.read import ReadOptions
 from lakebed.spark.data_source.columns import check_columns, real_names
-from lakebed.spark.data_source.moment import commits_of, snapshot_of
+from lakebed.spark.data_source.point_in_time import commits_of, snapshot_of
 from lakebed.spark.errors import plainly
 from lakebed.spark.schema import spark_layout
 from lakebed.table.changes.json_text import changes_to_json

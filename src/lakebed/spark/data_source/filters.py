@@ -47,7 +47,7 @@ _MAX_LIST = 1_000
 
 
 def to_predicate(filters: Iterable[Filter], schema: pa.Schema) -> str | None:
-    """Return the filters that are understood as one predicate; None if there are none."""
+    """Combine the filters that are understood into one predicate; return None if there are none."""
     spelled = []
     for one in filters:
         text = _spell(one)
@@ -105,7 +105,7 @@ def _literal(value: object) -> str | None:
         return f"CAST('{value!r}' AS DOUBLE)" if math.isfinite(value) else None
     if isinstance(value, str):
         return _quoted(value)
-    return _moment(value) if isinstance(value, dt.date) else _decimal(value)
+    return _time_literal(value) if isinstance(value, dt.date) else _decimal(value)
 
 
 def _decimal(value: object) -> str | None:
@@ -118,7 +118,7 @@ def _decimal(value: object) -> str | None:
     return f"CAST('{value:f}' AS DECIMAL({precision}, {scale}))" if precision <= 38 else None
 
 
-def _moment(value: dt.date) -> str:
+def _time_literal(value: dt.date) -> str:
     if not isinstance(value, dt.datetime):
         return f"CAST('{value.isoformat()}' AS DATE)"
     if value.tzinfo is None:

@@ -1,6 +1,5 @@
 """The clauses of a merge, as values that every engine executes alike."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -112,9 +111,3 @@ class MergeStatement:
     def inserts(self) -> bool:
         """Return whether a clause may insert rows."""
         return any(clause.act is Act.INSERT for clause in self.clauses)
-
-
-def python_value(value: object) -> str:
-    """Return a Python value for an error message, shortened."""
-    shown = "NaN" if isinstance(value, float) and math.isnan(value) else repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."

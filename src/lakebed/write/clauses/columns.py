@@ -87,7 +87,7 @@ def written_columns(
 def ordering_columns(
     config: TableConfig, groups: ColumnGroups, written: Collection[str]
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the ordering columns of each column group that is written; those of one rule together."""
+    """Return the ordering columns of the column groups that are written, each set of them once."""
     if not groups:
         return (config.ordering_fields,) if config.ordering_fields else ()
     found = {groups.ordering_of(groups.owner(c)) for c in written if c not in groups.shared}

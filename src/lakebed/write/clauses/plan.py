@@ -271,7 +271,7 @@ def _equated_columns(
 
 
 def _divide(bound: Bound) -> tuple[list[KeyPair], list[Bound]]:
-    """Divide a join condition into equalities of the two tables, and the rest."""
+    """Divide a join condition into equalities between the two tables, and the rest."""
     pairs: list[KeyPair] = []
     rest: list[Bound] = []
     for part in and_parts(bound):

@@ -35,14 +35,10 @@ def check_columns(plan: MergePlan, snapshot: Snapshot) -> None:
         )
 
 
-def scan_target(
-    merge: BoundMerge, snapshot: Snapshot, merger: Merger | None, *, exact: bool = True
-) -> Scan:
+def scan_target(merge: BoundMerge, snapshot: Snapshot, merger: Merger | None) -> Scan:
     """Plan a scan of all rows of the target that the merge can affect."""
     plan = merge.plan
-    return plan_scan(
-        snapshot, merge.read, plan.statement.where or pushed(plan), merger, exact=exact
-    )
+    return plan_scan(snapshot, merge.read, plan.statement.where or pushed(plan), merger)
 
 
 def pushed(plan: MergePlan) -> Predicate | None:

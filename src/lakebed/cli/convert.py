@@ -28,7 +28,7 @@ def convert(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Convert a folder of Parquet files, or a Delta table, into a new table; go on if interrupted."""
+    """Convert a folder of Parquet files, or a Delta table, into a new table; resume if interrupted."""
     with answering(as_json=as_json, debug=debug) as answer:
         done = convert_folder(
             source,

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakebed.errors import InvalidError, KeyValueError, UnsupportedError
 from lakebed.format.names.bucket_hash import bucket_of_file_id
-from lakebed.index.foreign_keys import may_differ, odd_folder, odd_key, sample_keys, sampled_files
+from lakebed.index.key_format import may_differ, odd_folder, odd_key, sample_keys, sampled_files
 from lakebed.index.rings import HASHING_FOLDER
 from lakebed.table.config.partitions import partition_column
 from lakebed.table.config.writer_index import SimpleIndex
