@@ -16,7 +16,6 @@ from lakebed.format.logs.log_block import (
     LogBlock,
     encode_block,
 )
-from lakebed.format.logs.log_scan import iter_blocks
 from lakebed.format.names.data_names import InlineLogName, NativeLogName, parse_data_name
 from lakebed.format.names.instant_name import Action, InstantName, State
 from lakebed.format.timeline import avro_models
@@ -31,6 +30,7 @@ from support.delete_records import (
     parse_delete_block,
 )
 from support.fixtures import expected_rows, files, names, unpack
+from support.log_blocks import iter_blocks
 
 TABLES = names()
 BY_HUDI = [name for name in TABLES if not name.startswith(("mini_", "syn10_"))]

@@ -20,7 +20,6 @@ from lakebed.format.logs.log_block import (
     LogBlock,
     encode_block,
 )
-from lakebed.format.logs.log_scan import iter_blocks
 from lakebed.format.names.data_names import (
     BASE_EXTENSIONS,
     BaseFileName,
@@ -36,6 +35,7 @@ from support.delete_records import (
     DeleteRecord,
     OrderingValue,
 )
+from support.log_blocks import iter_blocks
 
 TEXT = st.text(max_size=20)
 WORDS = st.text(

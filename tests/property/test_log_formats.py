@@ -14,7 +14,7 @@ from lakebed.format.compiled import kernels
 from lakebed.format.logs.delete_block import OrderingKind
 from lakebed.format.logs.delete_columns import decode_deletes, encode_deletes, parse_deletes
 from lakebed.format.logs.log_block import BlockType, CorruptSpan, HeaderKey, LogBlock, encode_block
-from lakebed.format.logs.log_scan import iter_blocks, scan_blocks
+from lakebed.format.logs.log_scan import scan_blocks
 from lakebed.format.logs.native_footer import (
     FooterKind,
     LogFooter,
@@ -29,6 +29,7 @@ from support.delete_records import (
     encode_delete_block,
     parse_delete_block,
 )
+from support.log_blocks import iter_blocks
 
 engines = pytest.mark.parametrize("kernel", [False, True], ids=["twin", "kernel"])
 TEXT = st.text(max_size=20)

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from lakebed.format.compiled import kernels
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge import tree
-from lakebed.merge.order import MergeRule, sort_positions, sort_rows
+from lakebed.merge.order import MergeRule, sort_positions
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import Fill
 from lakebed.merge.run import BARRIER, COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN, Run
 from lakebed.merge.window import merge_runs
+from support.sorted_rows import sort_rows
 
 SCHEMA = pa.schema(
     [

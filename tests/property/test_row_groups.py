@@ -51,7 +51,7 @@ STORED = {
     "c": [pa.decimal128(14, 2), pa.decimal128(5, 1), pa.decimal128(9, 0), pa.int32()],
     "b": [pa.bool_()],
 }
-MOMENTS = [
+TIMES = [
     dt.datetime(2024, 1, 1),
     dt.datetime(2024, 1, 2),
     dt.datetime(1969, 12, 31, 23, 59, 59, 999000),
@@ -74,8 +74,8 @@ VALUES = {
     "f": FLOATS,
     "g": FLOATS,
     "d": [dt.date(2024, 1, 1), dt.date(2024, 1, 2), dt.date(1960, 1, 1), dt.date(9999, 12, 31)],
-    "t": MOMENTS,
-    "u": MOMENTS,
+    "t": TIMES,
+    "u": TIMES,
     "c": [decimal.Decimal(text) for text in ("0", "1", "1.5", "-2", "10.25", "100")],
     "b": [True, False],
 }

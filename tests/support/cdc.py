@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 
 from lakebed.api.table import Table
 from lakebed.format.logs.log_block import BlockType, HeaderKey, LogBlock
-from lakebed.format.logs.log_scan import iter_blocks
 from lakebed.format.names.data_names import InlineLogName, LogKind, NativeLogName, parse_data_name
 from lakebed.storage.storage import Storage
+from support.log_blocks import iter_blocks
 
 Record = dict[str, Any]
 

@@ -17,7 +17,6 @@ from lakebed.format.avro.avro_rows.block import read_avro_block
 from lakebed.format.files.footer import FOOTER_IS_ORDERED
 from lakebed.format.logs.delete_columns import decode_deletes
 from lakebed.format.logs.log_block import BlockType, HeaderKey, LogBlock
-from lakebed.format.logs.log_scan import iter_blocks
 from lakebed.format.logs.native_footer import parse_log_footer
 from lakebed.format.logs.order_mark import is_marked_ordered
 from lakebed.format.names.bucket_hash import bucket_of_file_id, key_buckets
@@ -39,6 +38,7 @@ from lakebed.table.config.writer_index import BucketIndex
 from lakebed.table.files.file_group import LogFile
 from lakebed.table.files.retention import named_files
 from lakebed.table.snapshot import Snapshot, load_snapshot
+from support.log_blocks import iter_blocks
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("dt", pa.string())]

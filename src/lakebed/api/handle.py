@@ -29,7 +29,7 @@ from lakebed.table.config.writable import check_writable
 from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot, load_snapshot
-from lakebed.table.time_travel import History, Moment
+from lakebed.table.time_travel import History, PointInTime
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.write.pipeline import WriteTarget
 
@@ -105,7 +105,7 @@ class TableHandle:
         """Return the columns as of the latest commit, without the meta columns."""
         return self._snapshot(None).schema
 
-    def schema_as_of(self, as_of: Moment | None) -> pa.Schema:
+    def schema_as_of(self, as_of: PointInTime | None) -> pa.Schema:
         """Return the columns as of a time, without the meta columns.
 
         Args:
@@ -113,7 +113,7 @@ class TableHandle:
         """
         return self._snapshot(as_of).schema
 
-    def _snapshot(self, as_of: Moment | None) -> Snapshot:
+    def _snapshot(self, as_of: PointInTime | None) -> Snapshot:
         self._config = load_config(self._storage)
         instant = None if as_of is None else self._history().instant_of(as_of)
         snapshot = load_snapshot(self._storage, self._config, instant, self._commits)

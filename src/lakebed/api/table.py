@@ -23,7 +23,7 @@ from lakebed.table.changes.commit_range import commits_between
 from lakebed.table.changes.scan import plan_changes
 from lakebed.table.history import files_table, history_table
 from lakebed.table.snapshot import Snapshot
-from lakebed.table.time_travel import Moment
+from lakebed.table.time_travel import PointInTime
 from lakebed.terminal.html import text_html
 
 _ON_DAMAGE = ("fail", "skip")
@@ -41,9 +41,9 @@ class Table(TableMerges):
         self,
         columns: Sequence[str] | None = None,
         where: str | None = None,
-        as_of: Moment | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
+        as_of: PointInTime | None = None,
+        since: PointInTime | None = None,
+        until: PointInTime | None = None,
         mode: str = "snapshot",
         on_damage: str = "fail",
     ) -> Any:
@@ -116,7 +116,7 @@ class Table(TableMerges):
         self,
         columns: Sequence[str] | None = None,
         where: str | None = None,
-        as_of: Moment | None = None,
+        as_of: PointInTime | None = None,
     ) -> Explanation:
         """Return the plan of a read; `print` it to read it.
 
@@ -162,7 +162,7 @@ class Table(TableMerges):
             ).indexes = None  # reopen them: runs may be missing because the index was rebuilt
         return scan
 
-    def count(self, where: str | None = None, as_of: Moment | None = None) -> int:
+    def count(self, where: str | None = None, as_of: PointInTime | None = None) -> int:
         """Return the number of rows, or of rows that match `where`.
 
         Args:
@@ -177,9 +177,9 @@ class Table(TableMerges):
         self,
         columns: Sequence[str] | None = None,
         where: str | None = None,
-        as_of: Moment | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
+        as_of: PointInTime | None = None,
+        since: PointInTime | None = None,
+        until: PointInTime | None = None,
         mode: str = "snapshot",
     ) -> pa.Table:
         """Return the rows as an in-memory pyarrow Table; takes the arguments of `read`."""
@@ -189,9 +189,9 @@ class Table(TableMerges):
         self,
         columns: Sequence[str] | None = None,
         where: str | None = None,
-        as_of: Moment | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
+        as_of: PointInTime | None = None,
+        since: PointInTime | None = None,
+        until: PointInTime | None = None,
         mode: str = "snapshot",
     ) -> Any:
         """Return the rows as an in-memory pandas DataFrame; takes the arguments of `read`."""
@@ -201,7 +201,7 @@ class Table(TableMerges):
         self,
         keys: Sequence[object],
         columns: Sequence[str] | None = None,
-        as_of: Moment | None = None,
+        as_of: PointInTime | None = None,
     ) -> pa.Table:
         """Return the rows with the given keys as a pyarrow Table, without starting a Spark job.
 
@@ -258,7 +258,7 @@ class Table(TableMerges):
         """
         return history_table(self._snapshot(None))
 
-    def files(self, as_of: Moment | None = None) -> pa.Table:
+    def files(self, as_of: PointInTime | None = None) -> pa.Table:
         """Return the data files that a read uses: partition, level, size and path.
 
         Args:
@@ -276,7 +276,7 @@ class Table(TableMerges):
         except LakebedError as error:
             return text_html(f"{self!r}\n{error}")
 
-    def layers(self, as_of: Moment | None = None) -> Layers:
+    def layers(self, as_of: PointInTime | None = None) -> Layers:
         """Return the files of each file group by level; `print` the result to draw them.
 
         Args:
@@ -288,8 +288,8 @@ class Table(TableMerges):
         self,
         columns: Sequence[str] | None,
         where: str | None,
-        since: Moment | None,
-        until: Moment | None,
+        since: PointInTime | None,
+        until: PointInTime | None,
         mode: str,
     ) -> Any:
         """Return the rows that a range of commits wrote or, in mode "cdc", the changes to rows."""

@@ -76,7 +76,7 @@ class FileLock:
 
     @property
     def owner_path(self) -> str:
-        """Where the last writer that took the lock leaves its name until it releases the lock."""
+        """Return the path of the file that names the writer that holds the lock, or died with it."""
         return f"{os.path.dirname(self.guard_path)}/{os.path.basename(self.path)}.owner"
 
     @contextmanager

@@ -65,8 +65,8 @@ class StreamBatch:
 def is_committed(snapshot: Snapshot, batch: StreamBatch) -> bool:
     """Return whether a batch was committed.
 
-    Raises InvalidError if a later batch of the stream was: Spark repeats only the last batch, so
-    this one has other rows than the batch of the same number.
+    Raises InvalidError if a later batch of the stream was committed: Spark repeats only its last
+    batch, so the rows of this one are not those that were committed under its number.
     """
     last = last_batch(snapshot, batch.stream)
     if last is None or last < batch.number:
@@ -81,7 +81,7 @@ def is_committed(snapshot: Snapshot, batch: StreamBatch) -> bool:
 
 
 def check_not_committed(snapshot: Snapshot, batch: StreamBatch | None) -> None:
-    """Raise ConflictError if another process has committed the batch; None is no batch."""
+    """Raise ConflictError if another process has committed the batch, if there is one."""
     if batch is not None and is_committed(snapshot, batch):
         raise _repeated(snapshot, batch)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.expr.decimals import fit, truncate, widen
-from lakebed.expr.types import INTEGERS, MOMENTS, is_number, is_real, type_name
+from lakebed.expr.types import INTEGERS, TIMES, is_number, is_real, type_name
 from lakebed.expr.values import Data, Values, checked
 
 # The characters that Java strips from a string before parsing a number.
@@ -32,11 +32,11 @@ def is_castable(source: pa.DataType, target: pa.DataType) -> bool:
         return target in (*INTEGERS, pa.float32(), pa.float64(), pa.bool_(), pa.binary())
     if target == pa.string():
         plain = pa.types.is_decimal(source) and source.scale <= _PLAIN_SCALE
-        return plain or source in (*INTEGERS, *MOMENTS, pa.bool_())
+        return plain or source in (*INTEGERS, *TIMES, pa.bool_())
     if is_real(source) and pa.types.is_decimal(target):
         return False
-    if source in MOMENTS or target in MOMENTS:
-        return source in MOMENTS and target in MOMENTS
+    if source in TIMES or target in TIMES:
+        return source in TIMES and target in TIMES
     return all(is_number(kind) or kind == pa.bool_() for kind in (source, target))
 
 
@@ -45,7 +45,7 @@ def cast(data: Data, target: pa.DataType) -> Values:
     source = data.type
     if source == target:
         return Values(data)
-    if (source in MOMENTS and target in MOMENTS) or pa.types.is_null(source):
+    if (source in TIMES and target in TIMES) or pa.types.is_null(source):
         return Values(pc.cast(data, target))
     if source == pa.string():
         return _from_text(data, target)
@@ -98,7 +98,7 @@ def _to_integer(data: Data, target: pa.DataType) -> Values:
 
 def _to_text(data: Data) -> Values:
     kind = data.type
-    if kind not in MOMENTS:
+    if kind not in TIMES:
         return Values(pc.cast(data, pa.string()))
     year = pc.year(data)
     inside = pc.and_(pc.greater_equal(year, 1), pc.less_equal(year, 9999))

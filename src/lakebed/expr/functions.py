@@ -10,7 +10,7 @@ from lakebed.expr.bound import Bound, Constant
 from lakebed.expr.dates import OF_DATES, OF_TIMESTAMPS
 from lakebed.expr.types import (
     INTEGERS,
-    MOMENTS,
+    TIMES,
     TIMESTAMP,
     is_negated_exactly,
     is_number,
@@ -181,26 +181,26 @@ def _if(binding: Binding, name: str, args: list[Bound], what: str) -> Bound:
 
 def _date_part(binding: Binding, name: str, args: list[Bound], what: str) -> Bound:
     kind = pa.date32() if name in OF_DATES else args[0].kind
-    if name in OF_TIMESTAMPS and kind not in MOMENTS[1:]:
+    if name in OF_TIMESTAMPS and kind not in TIMES[1:]:
         kind = TIMESTAMP
-    return binding.apply(name, [_moment(binding, args[0], kind, what)], pa.int32())
+    return binding.apply(name, [_time_literal(binding, args[0], kind, what)], pa.int32())
 
 
 def _date_sum(binding: Binding, name: str, args: list[Bound], what: str) -> Bound:
     if args[1].kind not in INTEGERS[:3]:
         raise binding.refuse(f"{what} (expected days as INT)")
-    day = _moment(binding, args[0], pa.date32(), what)
+    day = _time_literal(binding, args[0], pa.date32(), what)
     return binding.apply(name, [day, binding.cast(args[1], pa.int32())], pa.date32())
 
 
 def _date_difference(binding: Binding, name: str, args: list[Bound], what: str) -> Bound:
-    days = [_moment(binding, arg, pa.date32(), what) for arg in args]
+    days = [_time_literal(binding, arg, pa.date32(), what) for arg in args]
     return binding.apply(name, days, pa.int32())
 
 
-def _moment(binding: Binding, arg: Bound, kind: pa.DataType, what: str) -> Bound:
+def _time_literal(binding: Binding, arg: Bound, kind: pa.DataType, what: str) -> Bound:
     text = isinstance(arg, Constant) and arg.kind == pa.string()
-    if not text and arg.kind not in MOMENTS and not pa.types.is_null(arg.kind):
+    if not text and arg.kind not in TIMES and not pa.types.is_null(arg.kind):
         raise binding.refuse(f"{what} (expected a date or a timestamp)")
     return binding.cast(arg, kind)
 

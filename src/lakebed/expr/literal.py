@@ -66,7 +66,7 @@ def parse_text(text: str, kind: pa.DataType) -> pa.Scalar:
         if pa.types.is_date(kind):
             return pa.scalar(_date(text), kind)
         if pa.types.is_timestamp(kind):
-            return pa.scalar(_moment(text, kind), kind)
+            return pa.scalar(_time_literal(text, kind), kind)
         found = cast(pa.array([text], pa.string()), kind)
     except (pa.ArrowException, ValueError, ArithmeticError) as error:
         reason = "" if not str(error) else f": {error}"
@@ -112,7 +112,7 @@ def _date(text: str) -> dt.date:
     return dt.date(int(found["y"]), int(found["m"] or 1), int(found["d"] or 1))
 
 
-def _moment(text: str, kind: pa.DataType) -> dt.datetime:
+def _time_literal(text: str, kind: pa.DataType) -> dt.datetime:
     found = _MOMENT.fullmatch(text.strip(BLANKS))
     if found is None or (kind.tz is None and found["zone"]):
         raise ValueError
@@ -123,8 +123,8 @@ def _moment(text: str, kind: pa.DataType) -> dt.datetime:
         ahead = dt.timedelta(hours=int(found["zh"]), minutes=int(found["zm"]))
         zone = dt.timezone(-ahead if found["sign"] == "-" else ahead)
     year, month, day = int(found["y"]), int(found["m"] or 1), int(found["d"] or 1)
-    moment = dt.datetime(year, month, day, hour, minute, second, micros, zone)
-    return moment if kind.tz is not None else moment.replace(tzinfo=None)
+    time = dt.datetime(year, month, day, hour, minute, second, micros, zone)
+    return time if kind.tz is not None else time.replace(tzinfo=None)
 
 
 @dataclass(frozen=True, slots=True)

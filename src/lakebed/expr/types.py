@@ -14,7 +14,7 @@ TIMESTAMP = pa.timestamp("us", "UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
 INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 LONGS = range(-(1 << 63), 1 << 63)
-MOMENTS = (pa.date32(), TIMESTAMP_NTZ, TIMESTAMP)
+TIMES = (pa.date32(), TIMESTAMP_NTZ, TIMESTAMP)
 MAX_DIGITS = 38
 _DIGITS = dict(zip(INTEGERS, (3, 5, 10, 20), strict=True))
 # Spark keeps at least this many fractional digits when it must reduce the scale.
@@ -110,8 +110,8 @@ def common_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
 def _wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if left in INTEGERS and right in INTEGERS:
         return max(left, right, key=INTEGERS.index)
-    if left in MOMENTS and right in MOMENTS:
-        return max(left, right, key=MOMENTS.index)
+    if left in TIMES and right in TIMES:
+        return max(left, right, key=TIMES.index)
     if not (is_number(left) and is_number(right)):
         return None
     if is_real(left) or is_real(right):

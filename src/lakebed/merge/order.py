@@ -10,35 +10,11 @@ from lakebed.merge.arrays import Ints, int64_array, to_bools, to_numpy
 from lakebed.merge.rule import Merger, MergeRule
 from lakebed.merge.run import FLAGS, Run
 from lakebed.merge.tree import Order
-from lakebed.merge.versions import check_rule, choose, resolve, to_part
+from lakebed.merge.versions import check_rule, choose, to_part
 
-__all__ = ["MergeRule", "Merger", "Positions", "sort_positions", "sort_rows", "sort_versions"]
+__all__ = ["MergeRule", "Merger", "Positions", "sort_positions", "sort_versions"]
 
 Positions = Ints
-
-
-def sort_rows(
-    rows: pa.RecordBatch, rule: MergeRule, subset: Positions | None = None
-) -> pa.RecordBatch:
-    """Return `rows`, or those in `subset`, in ascending order of key bytes, one per key.
-
-    `rows` are in order of arrival. If they have flags, deletes are folded too; a deleted key is
-    kept with only its ordering values.
-    """
-    if subset is not None:
-        rows = rows.take(int64_array(subset))
-    schema = pa.schema([field for field in rows.schema if field.name != FLAGS])
-    check_rule(rule, schema)
-    part = to_part(rows, schema, Run("rows", ()), rule.key)
-    flagged = FLAGS in rows.schema.names
-    merged = resolve(
-        [part],
-        _order(rows.column(rule.key)),
-        rule,
-        keep_deletes=flagged,
-        kernel=tree.use_kernel(0),
-    )
-    return merged.select(rows.schema.names)
 
 
 def sort_positions(
@@ -48,7 +24,7 @@ def sort_positions(
 
     `rows`, or the positions in `subset`, are in order of arrival. With a custom merger or filled
     columns, one row cannot represent several, so all versions are returned, oldest first. The
-    result does not record that an older version of a key was a barrier; `sort_rows` does.
+    result does not record that an older version of a key was a barrier.
     """
     check_rule(rule, rows.schema)
     names = [rule.key, *rule.ordering_fields]

@@ -147,8 +147,8 @@ def _resolve_timestamp(match: re.Match[str], zone: str) -> Instant:
         return _encode(datetime.fromisoformat(match["day"]))
     millis = "999" if match["fraction"] is None else match["fraction"].ljust(3, "0")[:3]
     offset = match["offset"] or ""
-    moment = datetime.fromisoformat(f"{match['day']}T{match['time']}.{millis}{offset}")
-    return _encode(_in_zone(moment, zone) if offset else moment)
+    time = datetime.fromisoformat(f"{match['day']}T{match['time']}.{millis}{offset}")
+    return _encode(_in_zone(time, zone) if offset else time)
 
 
 def _is_utc(zone: str) -> bool:
@@ -158,9 +158,9 @@ def _is_utc(zone: str) -> bool:
     return zone == "UTC"
 
 
-def _in_zone(moment: datetime, zone: str) -> datetime:
-    """Convert an aware `moment` to `zone`."""
-    return moment.astimezone(UTC if _is_utc(zone) else None)
+def _in_zone(time: datetime, zone: str) -> datetime:
+    """Convert an aware `time` to `zone`."""
+    return time.astimezone(UTC if _is_utc(zone) else None)
 
 
 def _encode(wall: datetime) -> Instant:

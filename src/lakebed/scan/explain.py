@@ -40,11 +40,15 @@ class Share:
 class GroupNote:
     """What a read opens of a column group, and why; the name of the default group is empty.
 
-    `columns` are those that it reads there, in `columns_in` file groups. In `keys_in` file groups it
-    reads only keys, because the other groups may lack some rows there. In `wide_in` of them its base
-    file is one of all columns. In `first_in` of them it is read before the other groups, which are
-    then read only for the keys that fulfil the conditions on its columns. Of the keys in `keys_in`,
-    only those that another group has deletes of are looked up in `looked_in` file groups.
+    Attributes:
+        columns: The columns that are read.
+        columns_in: The number of file groups in which these columns are read.
+        keys_in: The number of file groups in which only keys are read, because the other column
+            groups may lack some rows.
+        wide_in: In how many of all these the column group's base file is one of all columns.
+        first_in: In how many the column group is read before the others, of which only the keys
+            that fulfil the conditions on its columns are then read.
+        looked_in: In how many of `keys_in` only keys are read that another group has deleted.
     """
 
     name: str

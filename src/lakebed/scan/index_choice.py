@@ -67,7 +67,7 @@ Indexes = Sequence[OpenIndex | UnusableIndex]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The candidates that secondary indexes found for a predicate, if any, and by which searches."""
+    """The candidates, if any, that searches of secondary indexes found for a predicate."""
 
     notes: "_Notes"
     searches: tuple[Search, ...] = ()
@@ -76,7 +76,7 @@ class Found:
 
     @property
     def partitions(self) -> frozenset[str] | None:
-        """Return the partitions of the candidates; None if there are too many, or rows elsewhere."""
+        """Return the partitions of the candidates; None if these are many, or not the only rows."""
         held = self.candidates
         if held is None or held.whole or held.keys.num_rows > FEW_CANDIDATES:
             return None

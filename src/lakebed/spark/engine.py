@@ -151,7 +151,7 @@ class SparkEngine:
         return changes_frame(self._spark, scan)
 
     def changes_held(self, scan: ChangeScan, held: pa.Table) -> DataFrame:
-        """Return, as a DataFrame, change rows that this process has already read."""
+        """Return change rows that this process has already read as a DataFrame."""
         return held_frame(self._spark, held, arrow_to_spark(scan.schema))
 
     def setting(self, name: str) -> str | None:

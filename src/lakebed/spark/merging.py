@@ -212,7 +212,7 @@ class SparkMerge:
     def _given(self, given: Expression, when: When) -> Column:
         """Return an expression of a clause; a bare name is a column of the table that has it.
 
-        Spark would find a name ambiguous that the rows of the clause have only once.
+        In Spark, where the rows of both tables are joined, such a name could be ambiguous.
         """
         if isinstance(given, str):
             source = None if self.frame is None else spark_to_arrow(self.frame.schema)
@@ -228,7 +228,7 @@ class SparkMerge:
         return [F.col(f"`{n.replace('`', '``')}`") for n in self.plan.identity or (RECORD_KEY,)]
 
     def _check(self, changes: DataFrame, snapshot: Snapshot) -> None:
-        """Count the changes; raise InvalidError if their result would be ambiguous or unseen."""
+        """Count the changes; raise InvalidError if their result is ambiguous or not visible."""
         key = F.struct(*self._identity())
         is_ = {act: F.when(F.col(_ACT) == act, 1) for act in "iud"}
         row = changes.agg(
@@ -336,7 +336,7 @@ def _column(given: Expression | None) -> Column:
 
 
 def _cast(value: Column, kind: DataType, wanted: DataType, name: str, *, ansi: bool) -> Column:
-    """Return a value cast to the type of its column; raise SchemaError if that is not sure."""
+    """Return a value cast to the type of its column; raise SchemaError if it may fail."""
     if kind.simpleString() == wanted.simpleString():
         return value
     nested = (StructType, ArrayType, MapType)

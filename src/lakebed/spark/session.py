@@ -126,7 +126,7 @@ def _settle_environment() -> None:
 def _driver_memory() -> str:
     """Return a quarter of the machine's memory: Python workers and the page cache need the rest.
 
-    Spark's own default, 1 GB, is the first limit that a local session with all its tasks hits.
+    All tasks of a local session share this memory, and Spark's default, 1 GB, is soon exceeded.
     """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{min(max(total // (4 << 30), _MIN_MEMORY_GB), _MAX_MEMORY_GB)}g"

@@ -34,7 +34,7 @@ class Session:
     parameters: Mapping[str, object] = field(default_factory=dict)
 
     def used(self, text: str) -> dict[str, object]:
-        """Return the parameters that a part of the statement has; the whole was checked."""
+        """Return the parameters in a part of the statement, which was checked as a whole."""
         names = parameter_names(text)
         return {name: value for name, value in self.parameters.items() if name in names}
 

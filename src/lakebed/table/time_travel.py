@@ -18,7 +18,7 @@ from lakebed.table.config.table_config import TableConfig
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_completions
 
-Moment = str | date | datetime | int
+PointInTime = str | date | datetime | int
 """A point in time, a version number, or a tag."""
 
 _TAG, _VERSION = "tag:", "version:"
@@ -43,13 +43,13 @@ class History:
     config: TableConfig
     active: ActiveTimeline
 
-    def instant_of(self, value: Moment) -> Instant:
+    def instant_of(self, value: PointInTime) -> Instant:
         """Return the instant as of which to read; only commits that had started by then count."""
         return self._resolved(
             value, lambda text: resolve_as_of(text, self.config.zone), lambda found: found.requested
         )
 
-    def since(self, value: Moment) -> Instant | None:
+    def since(self, value: PointInTime) -> Instant | None:
         """Return the completion time after which a range starts; None for the first commit."""
         found = self._resolved(
             value,
@@ -58,7 +58,7 @@ class History:
         )
         return found or None
 
-    def until(self, value: Moment) -> Instant:
+    def until(self, value: PointInTime) -> Instant:
         """Return the completion time at which a range ends."""
         return self._resolved(
             value,
@@ -85,7 +85,7 @@ class History:
 
     def _resolved(
         self,
-        value: Moment,
+        value: PointInTime,
         parse: Callable[[str | date | datetime], Instant],
         pick: Callable[[Version], Instant],
     ) -> Instant:

@@ -40,7 +40,7 @@ def rows_page(view: View) -> Html:
 
 
 def changes_page(view: View) -> Html:
-    """Return the first changes of a range of commits, with the values that changed marked.
+    """Return the first changes of a range of commits, with changed values marked.
 
     Without a range, these are the changes of the latest write and of the services after it.
     """

@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
             return Page(500, "The server failed to make this page; its log has the reason.")
 
     def _take_token(self, query: Mapping[str, str], path: str) -> None:
-        """Keep a valid token in a cookie, and go on without it in the address."""
+        """Move a valid token from the address to a cookie."""
         token = query["token"]
         if not self.server.access.knows(token):
             self._send(

@@ -9,8 +9,9 @@ from lakebed.format.avro.avro_binary import encode_long
 from lakebed.format.avro.avro_rows.block import read_avro_block
 from lakebed.format.logs.delete_columns import decode_deletes
 from lakebed.format.logs.log_block import BlockType, HeaderKey, LogBlock, encode_block
-from lakebed.format.logs.log_scan import iter_blocks, scan_blocks
+from lakebed.format.logs.log_scan import scan_blocks
 from support.fixtures import files
+from support.log_blocks import iter_blocks
 from support.measured import measure
 
 HEADERS = {HeaderKey.INSTANT_TIME: "1", HeaderKey.SCHEMA: "s"}

@@ -11,7 +11,7 @@ from lakebed.format.compiled import is_numba_imported, kernels
 from lakebed.format.names import kernel
 from lakebed.format.names.bucket_hash import (
     _python_hash,
-    bucket_numbers,
+    _to_buckets,
     bucket_of_file_id,
     extract_key_values,
     fixed_bucket_file_id,
@@ -23,6 +23,11 @@ from lakebed.format.names.bucket_hash import (
     warm_up,
 )
 from lakebed.format.names.record_key import join_key_texts
+
+
+def bucket_numbers(texts, num_buckets):
+    """Return the bucket of every row; `texts` are the columns to hash."""
+    return _to_buckets(list_hashes(texts), num_buckets)
 
 
 @pytest.fixture(params=["numpy", "kernel"], autouse=True)

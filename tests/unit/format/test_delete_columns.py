@@ -14,7 +14,6 @@ from lakebed.format.compiled import kernels
 from lakebed.format.logs.delete_block import SCHEMA, OrderingKind
 from lakebed.format.logs.delete_columns import decode_deletes, encode_deletes, parse_deletes
 from lakebed.format.logs.log_block import BlockType
-from lakebed.format.logs.log_scan import iter_blocks
 from support.delete_records import (
     NO_ORDERING,
     DeleteRecord,
@@ -23,6 +22,7 @@ from support.delete_records import (
     parse_delete_block,
 )
 from support.fixtures import files
+from support.log_blocks import iter_blocks
 
 MANY = 3000
 KEYS = pa.array(["a", "é😀", ""])

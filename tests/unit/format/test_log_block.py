@@ -12,7 +12,7 @@ from lakebed.format.logs.log_block import (
     LogBlock,
     encode_block,
 )
-from lakebed.format.logs.log_scan import iter_blocks
+from support.log_blocks import iter_blocks
 
 A = LogBlock(BlockType.AVRO_DATA, {HeaderKey.INSTANT_TIME: "20240101000000001"}, b"aaaa")
 B = LogBlock(BlockType.DELETE, {HeaderKey.SCHEMA: "é", HeaderKey.INSTANT_TIME: "2"}, b"")

@@ -11,8 +11,9 @@ from lakebed.format.logs.log_block import (
     LogBlock,
     encode_block,
 )
-from lakebed.format.logs.log_scan import BlockSpan, iter_blocks, scan_blocks
+from lakebed.format.logs.log_scan import BlockSpan, scan_blocks
 from support.fixtures import files
+from support.log_blocks import iter_blocks
 
 LOGS = [
     (name, path)

@@ -4,9 +4,9 @@ import pytest
 
 from lakebed.errors import CorruptError
 from lakebed.format.logs.log_block import HeaderKey
-from lakebed.format.logs.log_scan import iter_blocks
 from lakebed.format.logs.order_mark import is_marked_ordered, mark_ordered
 from support.fixtures import files
+from support.log_blocks import iter_blocks
 
 SCHEMA = '{"type": "record", "doc": "é", "name": "r", "fields": [], "default": 1e2}'
 

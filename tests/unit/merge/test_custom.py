@@ -6,11 +6,12 @@ import pytest
 
 from lakebed.errors import InvalidError
 from lakebed.format.names.meta_columns import COMMIT_TIME, RECORD_KEY
-from lakebed.merge.order import sort_positions, sort_rows
+from lakebed.merge.order import sort_positions
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import BARRIER, DELETED, FLAGS, Run
 from lakebed.merge.window import merge_runs
+from support.sorted_rows import sort_rows
 
 SCHEMA = pa.schema(
     [(COMMIT_TIME, pa.string()), (RECORD_KEY, pa.string()), ("n", pa.int64()), ("v", pa.string())]

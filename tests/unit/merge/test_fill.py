@@ -6,11 +6,12 @@ import pytest
 from lakebed.errors import UnsupportedError
 from lakebed.format.compiled import kernels
 from lakebed.format.names.meta_columns import COMMIT_TIME, RECORD_KEY
-from lakebed.merge.order import sort_positions, sort_rows
+from lakebed.merge.order import sort_positions
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import Fill, MergeRule
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
 from lakebed.merge.window import merge_runs
+from support.sorted_rows import sort_rows
 
 SCHEMA = pa.schema(
     [(RECORD_KEY, pa.string()), ("ts", pa.int64()), ("a", pa.string()), ("b", pa.binary())]

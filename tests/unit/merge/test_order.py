@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.merge.order import MergeRule, sort_rows
+from lakebed.merge.order import MergeRule
+from support.sorted_rows import sort_rows
 
 
 def rows(keys, **columns) -> pa.RecordBatch:

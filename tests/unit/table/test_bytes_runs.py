@@ -19,7 +19,6 @@ from lakebed.format.files.footer import (
 )
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge import tree
-from lakebed.merge.order import sort_rows
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import DELETED, FLAGS, Run
@@ -33,6 +32,7 @@ from lakebed.table.read.sort_run import sort_batches
 from lakebed.table.read.spill import Spills
 from lakebed.table.store.run_writer import RunSizes, RunWriter
 from support.runs import parquet
+from support.sorted_rows import sort_rows
 
 KEY = "_key"
 SCHEMA = pa.schema([pa.field(KEY, pa.binary(), nullable=False), ("v", pa.int64())])

@@ -14,7 +14,6 @@ from lakebed.format.avro.avro_schema import arrow_to_avro, avro_to_arrow
 from lakebed.format.logs.delete_block import OrderingKind
 from lakebed.format.logs.delete_columns import decode_deletes
 from lakebed.format.logs.log_block import BlockType, HeaderKey
-from lakebed.format.logs.log_scan import iter_blocks
 from lakebed.format.logs.native_footer import FooterKind, parse_log_footer
 from lakebed.format.logs.order_mark import is_marked_ordered
 from lakebed.format.names.data_names import LogKind, parse_data_name, replay_key
@@ -31,6 +30,7 @@ from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.store.log_writer import LogRunWriter, NewLog
 from support.delete_records import NO_ORDERING, DeleteRecord, OrderingValue, parse_delete_block
+from support.log_blocks import iter_blocks
 
 INSTANT = "20240101000000000"
 FILE_ID = "00000000-0000-4000-8000-000000000001-0"

@@ -8,13 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebed.format.logs.log_block import BlockType
-from lakebed.format.logs.log_scan import iter_blocks
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge.run import DELETED, FLAGS
 from lakebed.merge.window import GATHER_ROWS
 from lakebed.model.executor import TaskId
 from lakebed.write.partial import PartialWrite, write_partial_log
 from lakebed.write.spec.operation import UPDATE_COLUMNS
+from support.log_blocks import iter_blocks
 from support.specs import make_spec
 from support.tables import SCHEMA, batch, make
 

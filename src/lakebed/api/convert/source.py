@@ -49,7 +49,7 @@ class ConvertSource:
 
     @property
     def fingerprint(self) -> str:
-        """Return a hash of the files' paths and sizes, by which a source is recognized again."""
+        """Return a hash of the files' paths and sizes, which shows whether they have changed."""
         listed = "\n".join(f"{file.path} {file.size_bytes}" for file in self.files)
         return hashlib.sha256(listed.encode()).hexdigest()[:32]
 

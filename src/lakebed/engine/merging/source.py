@@ -32,7 +32,7 @@ Read = Callable[[Scan], pa.RecordBatchReader]
 
 
 def as_repeatable(data: object) -> object:
-    """Return rows whose columns can be asked for before they are read."""
+    """Return the rows in a form that shows their columns before they are read."""
     return data if isinstance(data, (pa.Table, pa.RecordBatch)) else open_stream(data)
 
 

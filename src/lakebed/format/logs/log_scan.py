@@ -73,16 +73,6 @@ def scan_blocks(read_range: ReadRange, size: int, what: str) -> Iterator[BlockSp
         offset = end
 
 
-def iter_blocks(data: bytes, what: str) -> Iterator[LogBlock | CorruptSpan]:
-    """Yield the blocks, with content, and damaged spans of a log file in memory."""
-    for found in scan_blocks(lambda at, length: data[at : at + length], len(data), what):
-        if isinstance(found, CorruptSpan):
-            yield found
-        else:
-            content = data[found.content_offset : found.content_offset + found.content_length]
-            yield LogBlock(found.type, found.headers, content, found.offset)
-
-
 class _Window:
     """Access to bytes of the file by offset, from the last two reads if possible.
 

@@ -23,7 +23,7 @@ from lakebed.format.logs.delete_block import OrderingKind
 _LAST_MILLIS: Final = 9_999_999_999_999
 _INTEGERS: Final = frozenset({OrderingKind.INT, OrderingKind.LONG})
 _DAYS: Final = frozenset({OrderingKind.INT, OrderingKind.DATE, OrderingKind.LOCAL_DATE})
-_MOMENTS: Final = frozenset({OrderingKind.LONG, OrderingKind.TIMESTAMP_MICROS})
+_TIME_KINDS: Final = frozenset({OrderingKind.LONG, OrderingKind.TIMESTAMP_MICROS})
 _FLOATS: Final = frozenset({OrderingKind.FLOAT, OrderingKind.DOUBLE})
 
 _PLAIN: Final = {
@@ -85,8 +85,8 @@ def fit_ordering(values: pa.Array, kind: OrderingKind, wanted: pa.DataType) -> p
     """
     if pa.types.is_signed_integer(wanted) and kind in _INTEGERS:
         return values.cast(wanted)
-    if pa.types.is_timestamp(wanted) and kind in _MOMENTS:
-        return _fit_moments(values, kind, wanted)
+    if pa.types.is_timestamp(wanted) and kind in _TIME_KINDS:
+        return _fit_times(values, kind, wanted)
     if wanted == pa.date32() and kind in _DAYS:
         return values.cast(pa.int32()).view(wanted)
     if pa.types.is_floating(wanted) and kind in _FLOATS | _INTEGERS:
@@ -96,7 +96,7 @@ def fit_ordering(values: pa.Array, kind: OrderingKind, wanted: pa.DataType) -> p
     return values.cast(wanted) if kind is ordering_kind(wanted) else None
 
 
-def _fit_moments(values: pa.Array, kind: OrderingKind, wanted: pa.DataType) -> pa.Array:
+def _fit_times(values: pa.Array, kind: OrderingKind, wanted: pa.DataType) -> pa.Array:
     if kind is OrderingKind.LONG and wanted.unit == "ms":
         # Hudi guesses the unit: values up to the year 2286 are milliseconds, others microseconds.
         millis = pc.less_equal(values, _LAST_MILLIS)

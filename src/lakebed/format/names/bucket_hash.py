@@ -44,15 +44,6 @@ Texts: TypeAlias = pa.StringArray | pa.LargeStringArray
 Hashes: TypeAlias = npt.NDArray[np.int32]
 
 
-def bucket_numbers(texts: Sequence[Texts], num_buckets: int) -> Hashes:
-    """Return the bucket of every row; `texts` are the columns to hash, and a null hashes as 0.
-
-    >>> bucket_numbers([pa.array(["user_0", "é0"])], 8).tolist()
-    [3, 6]
-    """
-    return _to_buckets(list_hashes(texts), num_buckets)
-
-
 def key_buckets(
     keys: pa.StringArray,
     fields: Sequence[str],

@@ -158,14 +158,14 @@ class TimestampKeygen:
     ) -> str:
         """Return the partition path of one value: a string, or a number in the type's unit."""
         try:
-            moment = self._moment(value)
+            time = self._time(value)
             if self.output_zone is not None:
-                moment = moment.astimezone(self.output_zone)
+                time = time.astimezone(self.output_zone)
         except (ValueError, OverflowError) as error:
             raise KeyValueError(
                 f"partition field {field!r}, value {str(value)[:80]!r}: {error}"
             ) from None
-        text = self.output.format(moment)
+        text = self.output.format(time)
         if style.url_encode:
             text = escape_path_name(text)
         path = f"{field}={text}" if style.hive_style else text
@@ -194,7 +194,7 @@ class TimestampKeygen:
             return column.cast(pa.date32()).view(pa.int32())
         return column.cast(pa.large_string()) if textual else column
 
-    def _moment(self, value: int | float | Decimal | str | None) -> datetime:
+    def _time(self, value: int | float | Decimal | str | None) -> datetime:
         """Convert a value to a time in the input zone or, if none is set, in its own zone."""
         if isinstance(value, str):
             return self._parse_text(value)
@@ -206,9 +206,9 @@ class TimestampKeygen:
 
     def _parse_text(self, text: str) -> datetime:
         for pattern in self.inputs:
-            moment = pattern.match(text, self.input_zone or UTC)
-            if moment is not None:
-                return moment.astimezone(self.input_zone) if self.input_zone else moment
+            time = pattern.match(text, self.input_zone or UTC)
+            if time is not None:
+                return time.astimezone(self.input_zone) if self.input_zone else time
         raise ValueError(
             "expected a time like " + " or ".join(repr(one.text) for one in self.inputs)
         )
@@ -242,10 +242,10 @@ class JodaPattern:
                 )
         return cls(text, tuple(tokens))
 
-    def format(self, moment: datetime) -> str:
+    def format(self, time: datetime) -> str:
         """Format a time in its own zone."""
         return "".join(
-            str(size) if letter == "" else _spell_letter(letter, int(size), moment)
+            str(size) if letter == "" else _spell_letter(letter, int(size), time)
             for letter, size in self.tokens
         )
 
@@ -341,22 +341,22 @@ def _offset(sign: str, hours: int, minutes: int) -> timezone:
     return timezone(-size if sign == "-" else size)
 
 
-def _spell_letter(letter: str, size: int, moment: datetime) -> str:
+def _spell_letter(letter: str, size: int, time: datetime) -> str:
     if letter == "S":
-        return f"{moment.microsecond // 1000:03d}".ljust(size, "0")[:size]
+        return f"{time.microsecond // 1000:03d}".ljust(size, "0")[:size]
     if letter == "Z":
-        minutes = int((moment.utcoffset() or timedelta()).total_seconds() / 60)
+        minutes = int((time.utcoffset() or timedelta()).total_seconds() / 60)
         colon = ":" if size == 2 else ""
         return (
             f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}{colon}{abs(minutes) % 60:02d}"
         )
     values = {
-        "y": moment.year,
-        "M": moment.month,
-        "d": moment.day,
-        "H": moment.hour,
-        "m": moment.minute,
-        "s": moment.second,
+        "y": time.year,
+        "M": time.month,
+        "d": time.day,
+        "H": time.hour,
+        "m": time.minute,
+        "s": time.second,
     }
     return str(values[letter]).zfill(size)
 

@@ -31,8 +31,6 @@ from lakebed.write.pipeline import WriteTarget
 log = logging.getLogger(__name__)
 
 CHUNK_FILES = 256
-# From this many chunks on, distributed tasks are worthwhile.
-_MANY_CHUNKS = 8
 # No writer takes a day between two writes to the same file.
 _ABANDONED_MS = 86_400_000
 

@@ -203,7 +203,7 @@ def _change_data(inventory: CleanInput, gone: Iterable[str], earliest: Instant) 
 
 def _is_kept(inventory: CleanInput, version: Version) -> bool:
     """Return whether a savepoint or a pending plan needs a version, wholly or in part."""
-    if any(version.began <= moment < version.superseded for moment in inventory.savepoints):
+    if any(version.began <= instant < version.superseded for instant in inventory.savepoints):
         return True
     names = (path.rpartition("/")[2] for path in version.paths)
     return not inventory.kept_names.isdisjoint(names)

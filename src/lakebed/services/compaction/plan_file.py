@@ -2,13 +2,14 @@
 
 version 2   Hudi's. A plan of kind `compaction` holds FULL operations, one of kind
             `logcompaction` LOG operations over the logs that it lists.
-version 4   widens: all column groups of a file group into one base file with all columns. Each
-            file group has an operation for each column group, which may have no files; the
-            extra metadata `lakebed.widen` lists the groups, in the order of the operations.
 version 3   the hybrid plan of RFC-103: each operation has a field `operationType`, FULL or
             LOG. A LOG operation lists all logs of its slice, and the metric
             `LOG_FILES_TAKEN` has how many of them, from the first on, are merged: a reader
             that does not know the field runs it as FULL, and loses nothing.
+version 4   a plan that widens: all column groups of a file group into one base file with all
+            columns. Each file group has an operation for each column group, which may have no
+            files; the extra metadata `lakebed.widen` lists the groups, in the order of the
+            operations.
 """
 
 import copy
@@ -41,7 +42,8 @@ LOG_BYTES: Final = "TOTAL_LOG_FILES_SIZE"
 class Kind(StrEnum):
     """The kind of compaction: FULL merges everything into a base file, LOG merges logs into one.
 
-    WIDE merges a column group into a base file of all columns, together with the other groups. The values are stored on disk: do not change them.
+    WIDE merges a column group into a base file of all columns, together with the other groups. The
+    values are stored on disk: do not change them.
     """
 
     FULL = "FULL"

@@ -260,7 +260,10 @@ def _built_by_another(hold: TableHold, definition: IndexDefinition, token: str) 
 def _complete(
     hold: TableHold, definition: IndexDefinition, built: Snapshot, token: str, runs: CommitRuns
 ) -> bool:
-    """Complete the manifest of runs built from a snapshot; return False if the table or the index changed too much meanwhile."""
+    """Complete the manifest of runs that were built from a snapshot.
+
+    Returns False if the table or the index has since changed so that the runs cannot be used.
+    """
     folder = index_folder(hold.config, definition)
     manifest = read_manifest(hold.storage, folder)
     if manifest is None or manifest.token != token or manifest.broken(hold.snapshot) is not None:

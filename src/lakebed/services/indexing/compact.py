@@ -1,9 +1,10 @@
 """Compacts a secondary index: replaces the runs of commits with entries of the current rows.
 
-`trigger.py` decides when, and whether the runs of small commits are only merged instead. Every key that was written since the last compaction is looked up at one snapshot, and the entries
-of the row found replace all others of that key. So stale and open entries are removed without any
-record of earlier values. The result is a small delta beside the base runs, with the keys whose
-entries in the base runs are stale. When the delta exceeds a share of the base runs, both are merged.
+`trigger.py` decides when, and whether the runs of small commits are only merged instead. Every key
+that was written since the last compaction is looked up at one snapshot, and the entries of the row
+found replace all others of that key. So stale and open entries are removed without any record of
+earlier values. The result is a small delta beside the base runs, with the keys whose entries in the
+base runs are stale. When the delta exceeds a share of the base runs, both are merged.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """Removes one instant from the table, in an order in which no reader sees a part of it.
 
 The completed file is deleted first: from then on the instant is not committed, whatever is left of
-it. Then its data files are deleted, and last its pending files, which show after a crash that some
-of its files may be left.
+it. Then its data files are deleted, and last its pending files: as long as one exists, data files
+may be left.
 """
 
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ def address(storage: Storage, path: str) -> str:
 
 
 def _keep_pending(hold: TableHold, instant: TimelineInstant) -> None:
-    """Write a pending file if the writer left none: one must remain when the completed one is deleted."""
+    """Write a pending file if there is none: one must remain once the completed one is deleted."""
     names = frozenset(hold.storage.names(hold.active.folder))
     pending = [instant.name_of(state).encode() for state in (State.INFLIGHT, State.REQUESTED)]
     if not names.intersection(pending):

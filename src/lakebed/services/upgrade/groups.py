@@ -17,7 +17,7 @@ from lakebed.table.snapshot import Snapshot
 def check_widened(snapshot: Snapshot) -> None:
     """Raise an error unless each file group is a base file of all columns, without logs.
 
-    Deletes that are kept for late rows of one column group have no place in another version.
+    A table without column groups cannot store the deletes that one group keeps for late rows.
     """
     check_whole(snapshot.slices)
     name = snapshot.config.name

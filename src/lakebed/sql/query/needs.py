@@ -1,7 +1,8 @@
 """Which columns of a table a query needs.
 
 A column is needed if its name occurs anywhere in the query, since every reference to it contains
-the name, or if a `*` that covers the table is part of the result. So more may be read than is needed, never less.
+the name, or if a `*` that covers the table is part of the result. So more may be read than is
+needed, never less.
 """
 
 import re

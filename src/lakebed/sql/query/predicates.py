@@ -74,7 +74,7 @@ def _is_safe(text: str, schema: pa.Schema) -> bool:
 
 
 def _conditions(node: exp.Table, select: exp.Select) -> Iterator[exp.Expression]:
-    """Yield the conditions of `select` that only rows of `node` that fulfil them survive."""
+    """Yield the conditions of `select` that drop every row of `node` which does not fulfil them."""
     from_ = select.args.get("from_")
     joins = select.args.get("joins") or []
     sources = [from_.this if from_ is not None else None, *(join.this for join in joins)]

@@ -53,7 +53,7 @@ def checked_query(tree: exp.Expression) -> exp.Expression:
 
 
 def plan_reads(session: Session, tree: exp.Expression, text: str) -> list[PlannedRead]:
-    """Return the reads of our tables in a query; parameters in `tree` become literals."""
+    """Return the reads of Lakebed tables in a query; parameters in `tree` become literals."""
     _bind(tree, session)
     references = find_references(session, tree)
     needs = Needs(tree, tokenize(text), references)
@@ -83,7 +83,7 @@ def _literal(value: object, name: str) -> exp.Expression:
 def _spark_text(
     session: Session, tree: exp.Expression, text: str, reads: list[PlannedRead]
 ) -> tuple[str, dict[str, object]]:
-    """Return the user's text with a place for a DataFrame instead of each table of ours.
+    """Return the user's text with a placeholder for a DataFrame in place of each Lakebed table.
 
     The rest of the text stays as it is: sqlglot does not reproduce all of Spark's SQL, and in some
     functions it drops arguments.
@@ -154,7 +154,7 @@ def _span(reference: Reference, tokens: list[Any]) -> tuple[int, int]:
 
 
 def explain_reads(session: Session, text: str) -> list[str]:
-    """Return the lines that describe the reads of our tables in a query."""
+    """Return the lines that describe the reads of Lakebed tables in a query."""
     tree = checked_query(parse_one(text))
     lines = []
     for read in plan_reads(session, tree, text):

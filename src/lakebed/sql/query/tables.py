@@ -13,7 +13,7 @@ from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.model.spelling import listed, nearest
 from lakebed.scan.explain import Explanation
 from lakebed.sql.session import Session
-from lakebed.table.time_travel import Moment
+from lakebed.table.time_travel import PointInTime
 
 _CDC: Final = ("op", "ts_ms", "before", "after")
 _MODES: Final = ("latest_state", "cdc")
@@ -32,13 +32,13 @@ class Source:
 
     table: Table
     schema: pa.Schema
-    as_of: Moment | None = None
+    as_of: PointInTime | None = None
     since: str | None = None
     until: str | None = None
     mode: str = "snapshot"
 
     @classmethod
-    def snapshot(cls, table: Table, as_of: Moment | None) -> Self:
+    def snapshot(cls, table: Table, as_of: PointInTime | None) -> Self:
         """Return a read of the table as of a time."""
         return cls(table, _with_meta(table.schema_as_of(as_of)), as_of)
 
@@ -78,7 +78,7 @@ def _with_meta(schema: pa.Schema) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A table of ours in a query: its node, its source, and the name by which columns are qualified."""
+    """A Lakebed table in a query: its node, its source, and the name that qualifies its columns."""
 
     node: exp.Table
     source: Source
@@ -86,7 +86,7 @@ class Reference:
 
 
 def find_references(session: Session, tree: exp.Expression) -> list[Reference]:
-    """Return the tables of ours in a query, in no particular order.
+    """Return the Lakebed tables in a query, in no particular order.
 
     Other tables are left to Spark if there is a session and it knows them.
     """
@@ -128,7 +128,7 @@ def _spark_knows(spark: Any, name: Sequence[str]) -> bool:
 
 
 def _is_cte(node: exp.Table) -> bool:
-    """Return whether the name is that of a common table expression around it."""
+    """Return whether the name is defined by a WITH clause around it."""
     if node.args.get("db") is not None:
         return False
     inner: exp.Expression = node
@@ -153,7 +153,7 @@ def _is_cte(node: exp.Table) -> bool:
     return False
 
 
-def _as_of(version: exp.Expression | None) -> Moment | None:
+def _as_of(version: exp.Expression | None) -> PointInTime | None:
     if version is None:
         return None
     given = version.args.get("expression")

@@ -47,7 +47,7 @@ def stored(value: pa.Scalar, kind: pa.DataType, column: str, text: str) -> pa.Sc
 
 
 def mismatch(column: str, kind: pa.DataType, text: str) -> SchemaError:
-    """Return the error for a constant that a column does not store."""
+    """Return the error for a constant that cannot be stored in a column."""
     return SchemaError(
         f"column {column!r}: expected {type_text(kind)}, found {text[:100]}, which does not fit"
     )

@@ -17,7 +17,6 @@ from lakebed.model.spelling import listed, nearest
 from lakebed.sql.syntax.dialect import tokenize
 
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
-_INT = 2**31
 _LONG = 2**63
 
 

@@ -29,7 +29,7 @@ from lakebed.timeline.timeline import COMMIT_ACTIONS
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The end of what was read: all commits completed before `completion`, and `instants` at it."""
+    """How far a stream has read: all that completed before `completion`, and `instants` at it."""
 
     completion: Instant = ""
     instants: tuple[Instant, ...] = ()

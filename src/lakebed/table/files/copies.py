@@ -23,10 +23,9 @@ NamesOf = Callable[[Instant], Set[str] | None]
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Files without their `copies`; for `unresolved` groups, the original cannot be determined."""
+    """Files without copies; for `unresolved` groups, the original cannot be determined."""
 
     files: list[DataFile]
-    copies: tuple[BaseFile, ...] = ()
     unresolved: tuple[tuple[FileGroupId, LostFile], ...] = ()
 
 
@@ -59,7 +58,7 @@ def without_copies(files: Iterable[DataFile], names_of: NamesOf) -> Resolved:
             unresolved.append((group, LostFile(of[0].path, problem, instant)))
     gone = frozenset(file.path for file in copies)
     kept = [file for file in every if file.path not in gone] if gone else every
-    return Resolved(kept, tuple(copies), tuple(unresolved))
+    return Resolved(kept, tuple(unresolved))
 
 
 def archived_names(storage: Storage, history: str, instant: Instant) -> frozenset[str] | None:

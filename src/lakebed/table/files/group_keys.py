@@ -69,10 +69,10 @@ def deletes_to_look_up(
     keys_since: KeysSince = _own_instant,
     is_write: IsWrite = _any,
 ) -> tuple[FileSlice | None, frozenset[str]]:
-    """Return the deletes of a lead, and the groups of which only the keys of these are needed.
+    """Return the deletes of a lead, and the groups in which only the deleted keys are looked up.
 
-    That is for reads of which each needed group has deletes. Every other key that one of these
-    groups holds is in the lead. Without such groups, the deletes are None.
+    If each needed group has deletes, another group may keep a row that the lead has deleted. All
+    other keys of these groups are in the lead. The deletes are None if there are no such groups.
     """
     leads = [name for name in parts if name in needed]
     if not leads or not all(_may_lack_deleted(parts[name]) for name in leads):

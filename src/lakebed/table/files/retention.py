@@ -139,7 +139,10 @@ def _completed_after(
 def earliest_retained(
     active: ActiveTimeline, timeline: Timeline, *, with_pending: bool = True
 ) -> str:
-    """Return the instant from which cleans retain files, by default also running ones; '' if there is none."""
+    """Return the instant from which cleans retain files; '' if no clean has retained any.
+
+    Pending cleans count too, unless `with_pending` is false.
+    """
     retained = ""
     for instant in timeline.select(Action.CLEAN) if with_pending else timeline.ended(Action.CLEAN):
         if instant.is_completed:

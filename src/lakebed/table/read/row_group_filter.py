@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakebed.expr.bound import Apply, Bound, Column, Constant, column_names, compared_with_constant
 from lakebed.expr.evaluate import Among
-from lakebed.expr.types import INTEGERS, MOMENTS, is_number
+from lakebed.expr.types import INTEGERS, TIMES, is_number
 from lakebed.format.files.parquet_statistics import ChunkStatistics, FileStatistics, Physical
 from lakebed.table.config.schema import find_field
 from lakebed.table.read.parquet_source import ParquetSource
@@ -252,7 +252,7 @@ def _value(constant: pa.Scalar, kind: pa.DataType) -> _Bound | None:
     if pa.types.is_floating(constant.type) != pa.types.is_floating(kind):
         return None  # compared with a double, a whole number or a decimal is rounded to a double
     made: pa.Scalar | None = constant
-    if _family(kind) == "moment":
+    if _family(kind) == "time":
         try:
             made = _fit(constant, kind)
         except pa.ArrowException:
@@ -275,7 +275,7 @@ def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
         return bool(pa.types.is_decimal(target) and target.scale >= source.scale)
     if source == pa.float32():
         return bool(target == pa.float64())
-    return source in MOMENTS and target in MOMENTS[1:]
+    return source in TIMES and target in TIMES[1:]
 
 
 def _fit(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar | None:
@@ -303,7 +303,7 @@ def _family(kind: pa.DataType) -> str | None:
     if kind in (pa.string(), pa.large_string()):
         return "text"
     if kind == pa.date32() or pa.types.is_timestamp(kind):
-        return "moment"
+        return "time"
     if kind == pa.bool_():
         return "truth"
     half = pa.types.is_float16(kind)

@@ -233,10 +233,10 @@ def group_reads(
 
 
 def _joined(reads: list[GroupRead], wanted: Collection[str]) -> list[GroupRead]:
-    """Read the groups that have only a base file of all columns from it in one stream.
+    """Combine the reads of groups that have only the same base file of all columns into one.
 
-    `wanted` are groups without which that is not done: the stamps of the rows in the file are the
-    newest of all groups.
+    They stay apart unless the groups `wanted` are all among them: the stamps in such a file are
+    the newest of all groups.
     """
     alike = [read for read in reads if read.part.is_only_wide and read.only is None]
     names = tuple(read.groups[0] for read in alike)

@@ -44,7 +44,7 @@ _WRITE_BATCH_ROWS = 1_024
 # Above this share of distinct values a dictionary costs more than it saves.
 _DICTIONARY_RATIO = 0.4
 _ROW_GROUPS_AHEAD = 1
-# Memory that a smaller file took is kept for the next one: to get it anew takes a third of the time.
+# Memory that a smaller file used is kept for the next: allocating it again takes a third of the time.
 _RELEASE_BYTES = 16 << 20
 
 

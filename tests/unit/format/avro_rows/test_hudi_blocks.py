@@ -12,8 +12,8 @@ from lakebed.format.avro.avro_rows.block import encode_head, read_avro_block
 from lakebed.format.avro.avro_rows.encode import encode_records
 from lakebed.format.avro.avro_schema import avro_to_arrow
 from lakebed.format.logs.log_block import BlockType, CorruptSpan, HeaderKey
-from lakebed.format.logs.log_scan import iter_blocks
 from support import fixtures
+from support.log_blocks import iter_blocks
 
 AVRO = (BlockType.AVRO_DATA, BlockType.CDC_DATA)
 

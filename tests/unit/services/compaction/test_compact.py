@@ -17,7 +17,6 @@ from lakebed.errors import (
     UnsupportedError,
 )
 from lakebed.format.logs.log_block import HeaderKey
-from lakebed.format.logs.log_scan import iter_blocks
 from lakebed.format.logs.native_footer import parse_log_footer
 from lakebed.format.names.instant_name import Action
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, RECORD_KEY
@@ -44,6 +43,7 @@ from lakebed.write.spec.status import WriteStatus
 from lakebed.write.spec.write_spec import WriteSpec
 from support.faulty import FaultyStorage
 from support.fixtures import expected_rows, files
+from support.log_blocks import iter_blocks
 from support.tables import (
     batch,
     check_files,

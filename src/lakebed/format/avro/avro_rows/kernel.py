@@ -8,8 +8,8 @@ A program is a matrix of numbers, one row per instruction:
     GROUP   the group of its entries: 0 for rows, others for the items of one array or map
     BASE    where its entries start in `slots` and `valid`; negative: the value is skipped
     LOW, HIGH   the range of valid numbers; for a LOOP, the group and the instruction of its ARRAY;
-    for a CHOICE, the number of its branches UNIT    the factor of a number; the size of a FIXED;
-    the minimum size of an item
+                for a CHOICE, the number of its branches
+    UNIT    the factor of a number; the size of a FIXED; the minimum size of an item
 
 An entry is a number in `slots` and a 1 in `valid`; both are 0 initially. Bytes are represented by
 their offset and length, `at << 32 | length`; an array by the number of its items (to read), or by

@@ -1,5 +1,4 @@
 """What reads of several column groups need besides the merge of each.
 
-A base file of all columns seen as that of some groups, the keys that a predicate or deletes of one
-group select for the others.
+Which group is read first, and the keys that its predicate or its deletes select in the others.
 """
