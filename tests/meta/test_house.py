@@ -145,9 +145,31 @@ def test_links_and_paths_in_the_documents_exist(page):
         if "://" not in target:
             assert (page.parent / target).exists(), target
     folders = {path.name for path in (ROOT / "src" / "lakebed").iterdir() if path.is_dir()}
-    for path in re.findall(r"`(\w+/\w+\.py)`", text):
+    for path in re.findall(r"`((?:\w+/)+\w+\.py)`", text):
         if path.split("/")[0] in folders:
             assert (ROOT / "src" / "lakebed" / path).exists(), path
+
+
+def _defined_in(path: Path) -> set[str]:
+    """Return the functions, classes and methods of a module."""
+    names = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+            inner = node.body if isinstance(node, ast.ClassDef) else []
+            names |= {
+                f"{node.name}.{one.name}" for one in inner if isinstance(one, ast.FunctionDef)
+            }
+    return names
+
+
+def test_the_functions_that_the_architecture_names_are_in_these_modules():
+    named = re.findall(
+        r"`((?:\w+/)+\w+\.py)` `([A-Za-z]\w*(?:\.\w+)?)`", (ROOT / "ARCHITECTURE.md").read_text()
+    )
+    assert len(named) > 60
+    for path, name in named:
+        assert name in _defined_in(ROOT / "src" / "lakebed" / path), (path, name)
 
 
 def test_the_example_of_a_merger_runs_as_it_is_written():

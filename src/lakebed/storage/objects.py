@@ -250,7 +250,7 @@ class ObjectStorage:
 
 
 def memory_storage(name: str = "table") -> ObjectStorage:
-    """Return a new, empty in-memory store for tests, which is not shared."""
+    """Return a new, empty in-memory store that is not shared by its name."""
     return ObjectStorage(MemoryStore(), f"memory://{name}")
 
 

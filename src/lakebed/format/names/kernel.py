@@ -1,6 +1,6 @@
 """The compiled hash of many strings.
 
-It is used for large inputs only (`bucket.KERNEL_MIN_BYTES`), because importing numba is slow; see
+It is used for large inputs only (`bucket_hash.KERNEL_MIN_BYTES`), because importing numba is slow; see
 `format/compiled.py`.
 """
 
