@@ -29,7 +29,7 @@ LONG = (
     "tests/spark/test_foreign_sessions",
     "tests/spark/test_tables",
     "tests/spark/test_predicates",
-    "tests/spark/test_services",
+    "tests/spark/test_task_failures",
     "tests/spark/test_hudi_tables",
     "tests/interop/test_guest_matrix",
     "tests/interop/test_lsm_tables",

@@ -1,6 +1,6 @@
-"""Run services on tables while tasks of Spark fail, die or run twice, and print what came of it.
+"""Run writes and services while tasks of Spark fail, die or run twice, and print what came of it.
 
-Usage: services_run.py <folder>. One JVM serves all: tasks are tried again only in a session that
+Usage: faults_run.py <folder>. One JVM serves all: tasks are tried again only in a session that
 was started for it, and speculation is a setting of the session as well.
 """
 
@@ -20,7 +20,15 @@ from lakebed.model.clock import SystemClock
 from lakebed.model.options.writers import DRIVER_MAX_BYTES
 from lakebed.table.config.properties_file import load_config
 from spark.frames import strays
-from support.spark_faults import FAULTS, FaultyInTask, Twice, first_rows, second_rows
+from support.spark_faults import (
+    FAULTS,
+    FaultyInTask,
+    Twice,
+    first_rows,
+    make_all,
+    retrying_session,
+    second_rows,
+)
 
 SCENARIOS = {
     "retried": ("full", "log", "cluster"),
@@ -102,10 +110,8 @@ def refused(spark: SparkSession, path: str, service: str) -> list[str]:
 
 
 def main(folder: str) -> None:
-    reports: dict[str, Any] = {}
-    spark = lakebed.local_session("2,3")
-    # However little there is to do, Spark does it.
-    spark.conf.set(DRIVER_MAX_BYTES.name, "0")
+    spark = retrying_session()
+    reports: dict[str, Any] = {"writes": make_all(spark, os.path.join(folder, "writes"))}
     for fault, services in SCENARIOS.items():
         for service in services:
             path = os.path.join(folder, f"{fault}-{service}")

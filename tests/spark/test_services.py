@@ -1,10 +1,5 @@
-"""Services through a session: on its workers, beside tasks that fail, and with the same rows after."""
+"""Services through a session: on its workers, and with the same rows after."""
 
-import json
-import os
-import pathlib
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -16,12 +11,7 @@ from lakebed.model.options.services import CleanOptions
 from lakebed.model.options.writers import DRIVER_MAX_BYTES
 from lakebed.services.clean.execute import clean
 from spark.frames import rows, strays
-from spark.services_run import SCENARIOS
 
-pytestmark = pytest.mark.timeout(600)
-
-TESTS = pathlib.Path(__file__).parents[1]
-SCRIPT = pathlib.Path(__file__).with_name("services_run.py")
 DDL = "id bigint, ts bigint, region string, v string"
 JOIN = {"hoodie.log.compaction.blocks.threshold": "2"}
 CLEAN = {"lakebed.clean.min.age.seconds": "0", "hoodie.clean.commits.retained": "1"}
@@ -122,52 +112,3 @@ def test_a_clean_of_many_files_and_a_check_run_on_the_workers(spark, path):
     assert jobs(spark) > count
     alone = lakebed.open_table(None, path).verify()
     assert report.checked == alone.checked
-
-
-@pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Run every service with every fault in a process with its own JVM."""
-    env = {**os.environ, "PYTHONPATH": f"{TESTS}:{TESTS.parent / 'src'}"}
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(tmp_path_factory.mktemp("services"))],
-        env={**env, "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=580,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-@pytest.mark.parametrize(
-    ("fault", "service"),
-    [(fault, of) for fault, services in SCENARIOS.items() if fault != "outage" for of in services],
-)
-def test_a_service_whose_tasks_ran_again_leaves_the_rows_and_nothing_else(reports, fault, service):
-    report = reports[f"{fault} {service}"]
-    assert report["error"] is None
-    assert report["done"]
-    assert report["same rows"]
-    assert report["strays"] == []
-    assert report["findings"] == []
-    assert report["attempts"] == ([] if fault == "twice" else ["0", "1"])
-
-
-@pytest.mark.parametrize("service", SCENARIOS["outage"])
-def test_a_service_that_meets_an_outage_can_be_repeated(reports, service):
-    report = reports[f"outage {service}"]
-    assert report["error"] == "UnavailableError"
-    assert report["done later"]
-    assert report["attempts"] == ["0", "1", "2"]
-    assert report["same rows"]
-    assert report["strays"] == []
-    assert report["findings"] == []
-
-
-@pytest.mark.parametrize("service", ["full", "cluster"])
-def test_speculation_is_refused_for_services(reports, service):
-    kind, text = reports[f"speculation {service}"]
-    assert kind == "InvalidError"
-    assert "spark.speculation=false" in text

@@ -1,24 +1,52 @@
 """Tasks that fail and are tried again, that die, and that run twice: the rows count once."""
 
+import json
+import os
 import pathlib
+import subprocess
+import sys
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import lakebed
+from spark.faults_run import SCENARIOS
 from spark.frames import strays
-from support.spark_faults import all_scenarios, first_rows, second_rows, wanted_rows
+from support.spark_faults import first_rows, second_rows, wanted_rows
+
+pytestmark = pytest.mark.timeout(600)
+
+TESTS = pathlib.Path(__file__).parents[1]
+SCRIPT = pathlib.Path(__file__).with_name("faults_run.py")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return tmp_path_factory.mktemp("faults")
+def services(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Run every write and service with every fault in a process with its own JVM."""
+    folder = tmp_path_factory.mktemp("faults")
+    env = {**os.environ, "PYTHONPATH": f"{TESTS}:{TESTS.parent / 'src'}"}
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(folder)],
+        env={**env, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=580,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {**found, "folder": folder / "writes"}
 
 
-@pytest.fixture(scope="module")
-def reports(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
-    return all_scenarios(str(folder))
+@pytest.fixture
+def folder(services: dict[str, Any]) -> pathlib.Path:
+    return services["folder"]
+
+
+@pytest.fixture
+def reports(services: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return services["writes"]
 
 
 def as_lists(rows: list[tuple[Any, ...]]) -> list[list[Any]]:
@@ -77,3 +105,35 @@ def test_an_outage_is_tried_again_and_arrives_as_an_outage(folder, reports):
     assert strays(table) == []
     got = sorted(list(row.values()) for row in table.read().read_all().to_pylist())
     assert got == as_lists(wanted_rows())
+
+
+@pytest.mark.parametrize(
+    ("fault", "service"),
+    [(fault, of) for fault, services in SCENARIOS.items() if fault != "outage" for of in services],
+)
+def test_a_service_whose_tasks_ran_again_leaves_the_rows_and_nothing_else(services, fault, service):
+    report = services[f"{fault} {service}"]
+    assert report["error"] is None
+    assert report["done"]
+    assert report["same rows"]
+    assert report["strays"] == []
+    assert report["findings"] == []
+    assert report["attempts"] == ([] if fault == "twice" else ["0", "1"])
+
+
+@pytest.mark.parametrize("service", SCENARIOS["outage"])
+def test_a_service_that_meets_an_outage_can_be_repeated(services, service):
+    report = services[f"outage {service}"]
+    assert report["error"] == "UnavailableError"
+    assert report["done later"]
+    assert report["attempts"] == ["0", "1", "2"]
+    assert report["same rows"]
+    assert report["strays"] == []
+    assert report["findings"] == []
+
+
+@pytest.mark.parametrize("service", ["full", "cluster"])
+def test_speculation_is_refused_for_services(services, service):
+    kind, text = services[f"speculation {service}"]
+    assert kind == "InvalidError"
+    assert "spark.speculation=false" in text

@@ -1,8 +1,8 @@
 """Tables on which tasks of Spark failed or ran twice, made in a process with its own JVM.
 
 Each scenario loads forty rows and then inserts ten older and ten newer versions and ten
-new keys, with something going wrong in the second write. `python -m support.spark_faults
-<scenario> <path>` makes one; the functions run that and give what the write reported.
+new keys, with something going wrong in the second write. `all_scenarios` makes them in a process of
+their own and returns what the writes reported.
 """
 
 import json
@@ -54,40 +54,11 @@ def wanted_rows() -> list[tuple[str, int, str, str]]:
     return sorted(held.values())
 
 
-def table_with_retried_task(path: str) -> dict[str, Any]:
-    """Make a table whose tasks failed after closing a temporary run or base file, then succeeded."""
-    return _run("retried", path)
-
-
-def table_with_killed_worker(path: str) -> dict[str, Any]:
-    """Make a table of which a worker was killed right after it had closed its base file."""
-    return _run("killed", path)
-
-
-def table_with_task_run_twice(path: str) -> dict[str, Any]:
-    """Make a table whose base files were written by two whole runs of the tasks, one counted."""
-    return _run("twice", path)
-
-
-def table_with_refused_row(path: str) -> dict[str, Any]:
-    """Make a table to which a write with a null key was refused."""
-    return _run("refused", path)
-
-
-def table_with_outage(path: str) -> dict[str, Any]:
-    """Make a table to which one write met an outage that outlived every attempt."""
-    return _run("outage", path)
-
-
 def all_scenarios(folder: str) -> dict[str, dict[str, Any]]:
     """Make the table of every scenario below `folder`, in one process."""
-    return _run("all", folder)
-
-
-def _run(scenario: str, path: str) -> dict[str, Any]:
     env = {**os.environ, "PYTHONPATH": str(TESTS), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
-        [sys.executable, "-m", "support.spark_faults", scenario, path],
+        [sys.executable, "-m", "support.spark_faults", folder],
         env=env,
         capture_output=True,
         text=True,
@@ -95,8 +66,8 @@ def _run(scenario: str, path: str) -> dict[str, Any]:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return report
+    reports: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return reports
 
 
 class BrokenTask(RuntimeError):
@@ -188,6 +159,18 @@ FAULTS = {
 }
 
 
+def retrying_session() -> Any:
+    """Start a session that tries tasks again, and in which Spark does even small work."""
+    spark = lakebed.local_session("2,3")
+    spark.conf.set(DRIVER_MAX_BYTES.name, "0")
+    return spark
+
+
+def make_all(spark: Any, folder: str) -> dict[str, dict[str, Any]]:
+    """Make the table of every scenario below `folder`; return what the writes reported."""
+    return {name: _make(spark, name, os.path.join(folder, name)) for name in FAULTS}
+
+
 def _make(spark: Any, scenario: str, path: str) -> dict[str, Any]:
     table = lakebed.create_table(
         spark,
@@ -231,17 +214,12 @@ def _open(spark: Any, path: str, storage: Any) -> lakebed.Table:
     return lakebed.Table(storage, load_config(storage), Engines(spark), SystemClock())
 
 
-def main(scenario: str, path: str) -> None:
-    """Make the table of one scenario, or of all below a folder; print what happened."""
-    spark = lakebed.local_session("2,3")
-    # However little there is to do, Spark does it.
-    spark.conf.set(DRIVER_MAX_BYTES.name, "0")
-    if scenario == "all":
-        report = {name: _make(spark, name, os.path.join(path, name)) for name in FAULTS}
-    else:
-        report = _make(spark, scenario, path)
+def main(folder: str) -> None:
+    """Make the table of every scenario below a folder; print what happened."""
+    spark = retrying_session()
+    reports = make_all(spark, folder)
     spark.stop()
-    print(json.dumps(report))
+    print(json.dumps(reports))
 
 
 if __name__ == "__main__":
