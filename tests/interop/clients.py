@@ -67,7 +67,7 @@ class Server:
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether the process is over."""
+        """Return whether the process is over."""
         return self._process.poll() is not None
 
     def ask(self, command: Mapping[str, Any]) -> dict[str, Any]:

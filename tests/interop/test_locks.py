@@ -221,7 +221,7 @@ def test_both_write_at_once_and_nothing_is_lost(
 
 
 def took_turns(table: lakebed.Table) -> bool:
-    """Tell whether each began a write after the other had completed one."""
+    """Return whether each began a write after the other had completed one."""
     commits = {
         (row["_hoodie_partition_path"], row["_hoodie_commit_time"])
         for row in table.read(columns=["_hoodie_partition_path", "_hoodie_commit_time"])

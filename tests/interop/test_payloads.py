@@ -48,7 +48,7 @@ class Payload:
 
     @property
     def needs_avro(self) -> bool:
-        """Tell whether a text is among several ordering values.
+        """Return whether a text is among several ordering values.
 
         Hudi 1.2.0 merges wrongly then, if the log has Parquet blocks.
         """

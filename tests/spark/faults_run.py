@@ -101,7 +101,7 @@ def rows_of(table: lakebed.Table) -> list[list[Any]]:
 
 
 def refused(spark: SparkSession, path: str, service: str) -> list[str]:
-    """Tell how a session with speculation ends."""
+    """Return the error of a session with speculation."""
     try:
         act(lakebed.open_table(spark, path), service)
     except LakebedError as error:

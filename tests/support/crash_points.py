@@ -19,7 +19,7 @@ Point = tuple[int, When]
 
 
 class Unseen:
-    """Tell the states that a test has not met yet: what comes of the others is known.
+    """Picks the states that a test has not met yet: what comes of the others is known.
 
     Most lost answers end in one of a few states, and to recover takes longest.
     """

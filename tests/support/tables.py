@@ -266,7 +266,7 @@ def _marks(file: pq.ParquetFile) -> dict[str, str]:
 
 
 def exists(storage: Storage) -> bool:
-    """Tell whether there is a table."""
+    """Return whether there is a table."""
     try:
         load_config(storage)
     except NotFoundError:
