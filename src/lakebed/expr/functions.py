@@ -183,22 +183,22 @@ def _date_part(binding: Binding, name: str, args: list[Bound], what: str) -> Bou
     kind = pa.date32() if name in OF_DATES else args[0].kind
     if name in OF_TIMESTAMPS and kind not in TIMES[1:]:
         kind = TIMESTAMP
-    return binding.apply(name, [_time_literal(binding, args[0], kind, what)], pa.int32())
+    return binding.apply(name, [_time_argument(binding, args[0], kind, what)], pa.int32())
 
 
 def _date_sum(binding: Binding, name: str, args: list[Bound], what: str) -> Bound:
     if args[1].kind not in INTEGERS[:3]:
         raise binding.refuse(f"{what} (expected days as INT)")
-    day = _time_literal(binding, args[0], pa.date32(), what)
+    day = _time_argument(binding, args[0], pa.date32(), what)
     return binding.apply(name, [day, binding.cast(args[1], pa.int32())], pa.date32())
 
 
 def _date_difference(binding: Binding, name: str, args: list[Bound], what: str) -> Bound:
-    days = [_time_literal(binding, arg, pa.date32(), what) for arg in args]
+    days = [_time_argument(binding, arg, pa.date32(), what) for arg in args]
     return binding.apply(name, days, pa.int32())
 
 
-def _time_literal(binding: Binding, arg: Bound, kind: pa.DataType, what: str) -> Bound:
+def _time_argument(binding: Binding, arg: Bound, kind: pa.DataType, what: str) -> Bound:
     text = isinstance(arg, Constant) and arg.kind == pa.string()
     if not text and arg.kind not in TIMES and not pa.types.is_null(arg.kind):
         raise binding.refuse(f"{what} (expected a date or a timestamp)")

@@ -27,7 +27,7 @@ _CLOCK = r"(?P<H>[0-9]{1,2}):(?P<M>[0-9]{1,2})(:(?P<S>[0-9]{1,2})(\.(?P<f>[0-9]{
 _ZONE = r"(?P<zone>Z|(?P<sign>[+-])(?P<zh>0[0-9]|1[0-7]):(?P<zm>[0-5][0-9]))?"
 # When casting to a date, Spark ignores everything after a blank or a T.
 _DAY = re.compile(_DATE + r"([ T].*)?)?)?", re.ASCII | re.DOTALL)
-_MOMENT = re.compile(rf"{_DATE}([ T]{_CLOCK}{_ZONE})?)?)?", re.ASCII)
+_TIME = re.compile(rf"{_DATE}([ T]{_CLOCK}{_ZONE})?)?)?", re.ASCII)
 
 
 def number(text: str) -> pa.Scalar:
@@ -66,7 +66,7 @@ def parse_text(text: str, kind: pa.DataType) -> pa.Scalar:
         if pa.types.is_date(kind):
             return pa.scalar(_date(text), kind)
         if pa.types.is_timestamp(kind):
-            return pa.scalar(_time_literal(text, kind), kind)
+            return pa.scalar(_parse_time(text, kind), kind)
         found = cast(pa.array([text], pa.string()), kind)
     except (pa.ArrowException, ValueError, ArithmeticError) as error:
         reason = "" if not str(error) else f": {error}"
@@ -112,8 +112,8 @@ def _date(text: str) -> dt.date:
     return dt.date(int(found["y"]), int(found["m"] or 1), int(found["d"] or 1))
 
 
-def _time_literal(text: str, kind: pa.DataType) -> dt.datetime:
-    found = _MOMENT.fullmatch(text.strip(BLANKS))
+def _parse_time(text: str, kind: pa.DataType) -> dt.datetime:
+    found = _TIME.fullmatch(text.strip(BLANKS))
     if found is None or (kind.tz is None and found["zone"]):
         raise ValueError
     hour, minute, second = (int(found[part] or 0) for part in "HMS")

@@ -151,7 +151,7 @@ class SparkEngine:
         return changes_frame(self._spark, scan)
 
     def changes_held(self, scan: ChangeScan, held: pa.Table) -> DataFrame:
-        """Return change rows that this process has already read as a DataFrame."""
+        """Return a DataFrame of change rows that this process has already read."""
         return held_frame(self._spark, held, arrow_to_spark(scan.schema))
 
     def setting(self, name: str) -> str | None:

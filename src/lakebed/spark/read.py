@@ -127,7 +127,7 @@ def read_frame(spark: SparkSession, plan: FramePlan, held: pa.Table | None = Non
 
 
 def held_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
-    """Return rows that this process holds in memory as a DataFrame."""
+    """Return a DataFrame of rows that this process holds in memory."""
     if not rows.num_rows:
         return spark.createDataFrame([], schema)
     check_arrow(spark)
