@@ -1,6 +1,5 @@
 """Slices and keys that a predicate leaves: what can be skipped is, and what is in doubt stays."""
 
-
 import pyarrow as pa
 import pytest
 
