@@ -17,6 +17,7 @@ import pytest
 import lakebed
 from soak.stream_child import STREAMS
 from support.figures import FIGURE
+from support.spark_faults import QUICK_JVM
 
 KILLS = 50 if os.environ.get("LAKEBED_SOAK") == "1" else 2
 ROWS = 200
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.spark
 @contextmanager
 def driver(folder: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
     """Start a driver; at the end kill it with everything that it started, at once."""
-    env = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    env = {**os.environ, "JDK_JAVA_OPTIONS": QUICK_JVM}
     with (folder / "driver.log").open("a") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "soak.stream_child", str(folder), str(ROWS)],

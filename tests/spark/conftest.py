@@ -10,11 +10,10 @@ from pyspark.sql import SparkSession
 import lakebed
 from lakebed.model.options.writers import DRIVER_MAX_BYTES
 from support.s3 import S3Server, running_s3_server
+from support.spark_faults import QUICK_JVM
 
 HERE = pathlib.Path(__file__).parent
-# For every JVM that these tests start: their code runs too seldom for the second compiler and a
-# collector of many threads to pay.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("JDK_JAVA_OPTIONS", QUICK_JVM)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

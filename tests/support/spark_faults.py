@@ -28,6 +28,9 @@ from lakebed.storage.streams import WriteStream
 from lakebed.table.config.properties_file import load_config
 
 TESTS = pathlib.Path(__file__).parents[1]
+# For the JVMs that tests start: their code runs too seldom for the second compiler and a collector
+# of many threads to pay.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SCHEMA = "id string, ts bigint, region string, value string"
 REGIONS = ("eu", "us")
 
@@ -56,7 +59,8 @@ def wanted_rows() -> list[tuple[str, int, str, str]]:
 
 def all_scenarios(folder: str) -> dict[str, dict[str, Any]]:
     """Make the table of every scenario below `folder`, in one process."""
-    env = {**os.environ, "PYTHONPATH": str(TESTS), "PYSPARK_PYTHON": sys.executable}
+    env = {"JDK_JAVA_OPTIONS": QUICK_JVM, **os.environ, "PYTHONPATH": str(TESTS)}
+    env["PYSPARK_PYTHON"] = sys.executable
     done = subprocess.run(
         [sys.executable, "-m", "support.spark_faults", folder],
         env=env,
