@@ -439,7 +439,11 @@ def test_change_data_that_was_cut_is_refused(version: int):
     storage = table._storage
     path = next(entry.path for entry in storage.list("p") if "cdc" in entry.path)
     whole = storage.read(path)
-    for length in range(1, len(whole)):
+    # Whatever is missing, the commit tells: a few hundred lengths, and any near the end.
+    for length in {
+        *range(1, len(whole), 1 + len(whole) // 300),
+        *range(len(whole) - 20, len(whole)),
+    }:
         storage.put(path, whole[:length])
         with pytest.raises(CorruptError, match="cdc"):
             changes(table, since=one)
