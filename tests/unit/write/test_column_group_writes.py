@@ -79,11 +79,11 @@ def test_a_read_of_one_group_does_not_open_the_logs_of_others():
     assert {name.column_group for name in names if name is not None} == {"ab"}
 
 
-@pytest.mark.parametrize(("groups", "dictionary"), [(GROUPS, False), ({}, True)])
-def test_numbers_that_repeat_beyond_a_page_get_no_dictionary_in_a_group(
-    groups: dict[str, Any], dictionary: bool
+@pytest.mark.parametrize(("groups", "most"), [(GROUPS, 24_576), ({}, 16_384)])
+def test_numbers_that_repeat_get_a_dictionary_in_larger_row_groups_of_a_group(
+    groups: dict[str, Any], most: int
 ):
-    count = 16_000
+    count = 30_000
     table = grouped(groups)
     table.bulk_insert(rows(*range(count), a=[n % 5_000 for n in range(count)]))
     own = "ab" if groups else ""
@@ -91,13 +91,11 @@ def test_numbers_that_repeat_beyond_a_page_get_no_dictionary_in_a_group(
         file["path"] for file in table.files().to_pylist() if file.get("column_group", "") == own
     ]
     with table._storage.open_read(path) as source:
-        chunks = pq.ParquetFile(source).metadata.row_group(0)
-        [chunk] = [
-            chunks.column(at)
-            for at in range(chunks.num_columns)
-            if chunks.column(at).path_in_schema == "a"
-        ]
-    assert chunk.has_dictionary_page is dictionary
+        file = pq.ParquetFile(source).metadata
+    assert [file.row_group(at).num_rows for at in range(2)] == [most, count - most]
+    chunks = [file.row_group(0).column(at) for at in range(file.num_columns)]
+    found = {chunk.path_in_schema: chunk.has_dictionary_page for chunk in chunks}
+    assert (found["a"], found["b"]) == (True, False)
 
 
 @pytest.mark.parametrize("indexed", [False, True])
