@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -118,3 +119,22 @@ def test_an_update_of_some_columns_opens_files_only_for_the_entries_of_an_index(
     assert again.read(["id"], "b IS NULL").read_all().to_pylist() == [{"id": 3}]
     again.compact(mode="full")
     assert again.read(["id"], "b IS NULL").read_all().to_pylist() == [{"id": 3}]
+
+
+def test_memory_of_a_read_of_all_groups_does_not_grow_with_the_rows():
+    noise = np.random.default_rng(7)  # what does not compress makes large files
+    peaks = []
+    for count in (60_000, 240_000):
+        table = grouped()
+        ids = list(range(count))
+        values = {name: noise.integers(0, 2**62, count) for name in ("name", "score", "a", "b")}
+        table.bulk_insert(rows(*ids, **values))
+        # A log in each group: nothing is read without a merge.
+        table.upsert(rows(*ids[::2], scored_at=[2**62] * (count // 2)))
+        base, peak, seen = pa.total_allocated_bytes(), 0, 0
+        for batch in table.read():
+            peak = max(peak, pa.total_allocated_bytes() - base)
+            seen += batch.num_rows
+        assert seen == count
+        peaks.append(peak)
+    assert peaks[1] < 1.5 * peaks[0]
