@@ -2,6 +2,7 @@
 
     .venv/bin/python bench/column_groups.py
     .venv/bin/python bench/column_groups.py --rows 50000 --runs 2          a small try
+    .venv/bin/python bench/column_groups.py --rows 100000 --input FOLDER   rows for partial_updates_peer.py
 
 Prints one JSON object. All tables are of version 10, in process, in 4 buckets: 200 columns in 5 groups of
 40, the same 200 columns without groups, and 3 of them alone. Each step is done to each table in turn, so
@@ -23,6 +24,7 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import lakebed
 
@@ -87,14 +89,32 @@ def scan(table: lakebed.Table, columns: list[str] | None) -> int:
     return sum(batch.num_rows for batch in table.read(columns=columns))
 
 
+def write_input(folder: pathlib.Path, rows: int, runs: int) -> None:
+    """Write the rows, and updates of a few and of all columns, as Parquet for other engines."""
+
+    def put(place: pathlib.Path, table: pa.Table) -> None:
+        place.mkdir(parents=True)
+        pq.write_table(table, place / "rows.parquet")
+
+    put(folder / "whole", given(rows, 1, NAMES))
+    for run in range(1, runs + 1):
+        changed = given(rows, 1 + run, NAMES, every=10)
+        put(folder / "all" / str(run), changed)
+        put(folder / "few" / str(run), changed.select(["id", "ts", *CHANGED]))
+
+
 def main() -> None:
     """Do what the options say."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--results", type=pathlib.Path)
+    parser.add_argument("--input", type=pathlib.Path, help="only write rows for other engines")
     args = parser.parse_args()
     rows = args.rows
+    if args.input:
+        write_input(args.input, rows, args.runs)
+        return
     found: dict[str, dict[str, list[float]]] = {}
 
     def note(step: str, table: str, value: float) -> None:

@@ -15,11 +15,15 @@ from lakebed.index.secondary.definition import parse_definitions
 from lakebed.model.options.writers import BloomOptions
 from lakebed.table.files.file_group import FileGroupId, join_path
 from lakebed.table.store.data_writer import DataFileStats, DataFileWriter, NewDataFile
-from lakebed.table.store.run_writer import PAGE_ROWS
+from lakebed.table.store.run_writer import ROW_GROUP_BYTES, ROW_GROUP_ROWS
 from lakebed.table.view import TableView
 
 MAX_COLUMNS: Final = 32
 """How many columns of a file have statistics in the file index, besides those of indexes."""
+
+# A row group stores a dictionary once. The rows of a column group are short, and with half as many
+# more of them, dictionaries of thousands of numbers take no more space than they save.
+_GROUP_ROW_GROUPS: Final = 1.5
 
 T = TypeVar("T")
 
@@ -65,6 +69,7 @@ class NewBaseFile:
             group.file_id, write_token, fence.instant, column_group=group.column_group
         )
         path = join_path(group.partition, self.name.encode())
+        share = _GROUP_ROW_GROUPS if view.config.column_groups else 1
         self._writer = DataFileWriter(
             view.storage.open_write(path),
             NewDataFile(
@@ -75,7 +80,8 @@ class NewBaseFile:
                 partition_path=group.partition,
                 task=number,
                 page_rows=view.config.sparse_index_rows,
-                sample_rows=PAGE_ROWS if view.config.column_groups else None,
+                row_group_rows=int(share * ROW_GROUP_ROWS),
+                row_group_bytes=int(share * ROW_GROUP_BYTES),
                 may_repeat=may_repeat,
                 bloom=_bloom_options(view),
                 statistics=statistics_columns(view.schema, view.config.properties),

@@ -43,22 +43,17 @@ def files(t: Table) -> set[tuple[str, str]]:
 
 
 def test_plan_item_1_a_table_without_column_groups_is_byte_for_byte_what_it_was():
-    """One group is no group: the same writes leave the same files, but for the definition."""
-    plain = make(schema=SCHEMA, ordering=("ts",), **{**TYPE, "table_version": 10})
-    for t in (
-        plain,
-        again := make(schema=SCHEMA, ordering=("ts",), **{**TYPE, "table_version": 10}),
-    ):
-        t.bulk_insert(rows(1, 2, at=1))
-        t.upsert(rows(2, 3, at=2))
-        t.compact()
-    contents = [
-        {e.path: t._storage.read(e.path) for e in t._storage.list("") if e.path.endswith("parquet")}
-        for t in (plain, again)
+    """Without a group nothing in its files, their names or its properties speaks of groups."""
+    t = make(schema=SCHEMA, ordering=("ts",), **TYPE | {"table_version": 10})
+    t.bulk_insert(rows(1, 2, at=1))
+    t.upsert(rows(2, 3, at=2))
+    t.compact()
+    stored = [
+        part for e in t._storage.list("") for part in (e.path.encode(), t._storage.read(e.path))
     ]
-    assert contents[0] == contents[1]
-    assert "column_group" not in plain.files().schema.names
-    assert b"lakebed.column_groups" not in b"".join(contents[0].values())
+    marks = (b"columngroup", b"column_group", b"colgroup")
+    assert not [part for part in stored for mark in marks if mark in part]
+    assert "column_group" not in t.files().schema.names
 
 
 @pytest.mark.parametrize("spelling", ["hoodie.columngroup.risk", "hoodie.colgroup.risk"])
@@ -72,6 +67,20 @@ def test_plan_item_2_column_groups_are_set_when_a_merge_on_read_bucket_table_is_
     assert [g.encode() for g in reopen(t._storage).config.column_groups] == ["score"]
 
 
+@pytest.mark.parametrize("spelling", ["hoodie.columngroup.risk", "hoodie.colgroup.risk"])
+def test_plan_item_2_column_groups_are_set_in_sql(spelling: str):
+    catalog = lakebed.catalog(None, f"memory://plan/{spelling}")
+    catalog.sql(
+        "CREATE TABLE t (id BIGINT, ts BIGINT, name STRING, score BIGINT) TBLPROPERTIES "
+        f"(primaryKey='id', preCombineField='ts', type='mor', '{spelling}'='id,score;ts')"
+    )
+    catalog.sql("INSERT INTO t VALUES (1, 1, 'one', 10)")
+    assert files(catalog.table("t")) == {("", "L1"), ("risk", "L1")}
+    catalog.sql("UPDATE t SET score = 11 WHERE id = 1")
+    assert files(catalog.table("t")) == {("", "L1"), ("risk", "L1"), ("risk", "L0")}
+    assert shown(catalog.table("t")) == [{"id": 1, "ts": 1, "name": "one", "score": 11}]
+
+
 def test_plan_item_3_column_groups_are_added_and_deleted():
     t = table()
     t.bulk_insert(rows(1, 2, at=1))
@@ -80,6 +89,19 @@ def test_plan_item_3_column_groups_are_added_and_deleted():
     assert [row["clicks"] for row in shown(t)] == [None, 5]
     t.drop_column_group("risk")
     assert shown(t)[1] == {"id": 2, "ts": 1, "name": "n2", "clicks": 5, "seen": 1}
+
+
+def test_plan_item_3_column_groups_are_added_and_deleted_in_sql():
+    catalog = lakebed.catalog(None, "memory://plan/alter")
+    catalog.sql(
+        "CREATE TABLE t (id BIGINT, name STRING, a BIGINT, b BIGINT, c BIGINT) TBLPROPERTIES "
+        "(primaryKey='id', type='mor', table_version=10)"
+    )
+    catalog.sql("ALTER TABLE t SET TBLPROPERTIES ('hoodie.columngroup.k'='a,b,c;a')")
+    catalog.sql("INSERT INTO t VALUES (1, 'one', 1, 2, 3)")
+    assert files(catalog.table("t")) == {("", "L1"), ("k", "L1")}
+    catalog.sql("ALTER TABLE t UNSET TBLPROPERTIES ('hoodie.columngroup.k')")
+    assert shown(catalog.table("t")) == [{"id": 1, "name": "one"}]
 
 
 def test_plan_item_4_data_is_written_by_column_groups():

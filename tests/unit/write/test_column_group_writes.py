@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -79,11 +80,11 @@ def test_a_read_of_one_group_does_not_open_the_logs_of_others():
     assert {name.column_group for name in names if name is not None} == {"ab"}
 
 
-@pytest.mark.parametrize(("groups", "dictionary"), [(GROUPS, False), ({}, True)])
-def test_numbers_that_repeat_beyond_a_page_get_no_dictionary_in_a_group(
-    groups: dict[str, Any], dictionary: bool
+@pytest.mark.parametrize(("groups", "most"), [(GROUPS, 24_576), ({}, 16_384)])
+def test_numbers_that_repeat_get_a_dictionary_in_larger_row_groups_of_a_group(
+    groups: dict[str, Any], most: int
 ):
-    count = 16_000
+    count = 30_000
     table = grouped(groups)
     table.bulk_insert(rows(*range(count), a=[n % 5_000 for n in range(count)]))
     own = "ab" if groups else ""
@@ -91,13 +92,11 @@ def test_numbers_that_repeat_beyond_a_page_get_no_dictionary_in_a_group(
         file["path"] for file in table.files().to_pylist() if file.get("column_group", "") == own
     ]
     with table._storage.open_read(path) as source:
-        chunks = pq.ParquetFile(source).metadata.row_group(0)
-        [chunk] = [
-            chunks.column(at)
-            for at in range(chunks.num_columns)
-            if chunks.column(at).path_in_schema == "a"
-        ]
-    assert chunk.has_dictionary_page is dictionary
+        file = pq.ParquetFile(source).metadata
+    assert [file.row_group(at).num_rows for at in range(2)] == [most, count - most]
+    chunks = [file.row_group(0).column(at) for at in range(file.num_columns)]
+    found = {chunk.path_in_schema: chunk.has_dictionary_page for chunk in chunks}
+    assert (found["a"], found["b"]) == (True, False)
 
 
 @pytest.mark.parametrize("indexed", [False, True])
@@ -120,3 +119,22 @@ def test_an_update_of_some_columns_opens_files_only_for_the_entries_of_an_index(
     assert again.read(["id"], "b IS NULL").read_all().to_pylist() == [{"id": 3}]
     again.compact(mode="full")
     assert again.read(["id"], "b IS NULL").read_all().to_pylist() == [{"id": 3}]
+
+
+def test_memory_of_a_read_of_all_groups_does_not_grow_with_the_rows():
+    noise = np.random.default_rng(7)  # what does not compress makes large files
+    peaks = []
+    for count in (60_000, 240_000):
+        table = grouped()
+        ids = list(range(count))
+        values = {name: noise.integers(0, 2**62, count) for name in ("name", "score", "a", "b")}
+        table.bulk_insert(rows(*ids, **values))
+        # A log in each group: nothing is read without a merge.
+        table.upsert(rows(*ids[::2], scored_at=[2**62] * (count // 2)))
+        base, peak, seen = pa.total_allocated_bytes(), 0, 0
+        for batch in table.read():
+            peak = max(peak, pa.total_allocated_bytes() - base)
+            seen += batch.num_rows
+        assert seen == count
+        peaks.append(peak)
+    assert peaks[1] < 1.5 * peaks[0]

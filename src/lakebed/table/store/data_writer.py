@@ -95,7 +95,6 @@ class NewDataFile:
     row_group_rows: int = ROW_GROUP_ROWS
     row_group_bytes: int = ROW_GROUP_BYTES
     page_rows: int = PAGE_ROWS
-    sample_rows: int | None = None
     avro_schema: str | None = None
     may_repeat: bool = False
     bloom: BloomOptions | None = None
@@ -129,9 +128,7 @@ class DataFileWriter:
             path,
             self._file_schema,
             self._footer,
-            sizes=RunSizes(
-                file.row_group_rows, file.row_group_bytes, file.page_rows, file.sample_rows
-            ),
+            sizes=RunSizes(file.row_group_rows, file.row_group_bytes, file.page_rows),
             may_repeat=file.may_repeat,
         )
 

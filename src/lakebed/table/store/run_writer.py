@@ -50,16 +50,11 @@ _RELEASE_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class RunSizes:
-    """The maximum sizes of the parts of a file.
-
-    A number gets a dictionary if its values repeat in the first `sample_rows` of the file; any
-    other value, or any without this limit, if it repeats in the first row group.
-    """
+    """The maximum sizes of the parts of a file."""
 
     row_group_rows: int = ROW_GROUP_ROWS
     row_group_bytes: int = ROW_GROUP_BYTES
     page_rows: int = PAGE_ROWS
-    sample_rows: int | None = None
 
 
 DEFAULT_SIZES = RunSizes()
@@ -180,7 +175,7 @@ class RunWriter(NewRun):
         table = pa.Table.from_batches(group).unify_dictionaries()
         if self._writer is None:
             others = table.drop_columns([self._key])
-            self._writer = self._open(_repeating_leaves(others, self._sizes.sample_rows))
+            self._writer = self._open(_repeating_leaves(others))
         self._nans.append(frozenset(_leaves_with_nan(table)))
         self._writer.write_table(table, row_group_size=table.num_rows)
 
@@ -276,16 +271,11 @@ def _bytes(key: pa.Scalar) -> bytes:
     return bytes(key.cast(pa.binary()).as_py())
 
 
-def _repeating_leaves(table: pa.Table, sample_rows: int | None) -> list[str]:
+def _repeating_leaves(table: pa.Table) -> list[str]:
     """Return the Parquet leaves whose values repeat enough for a dictionary."""
     names = [name for name in table.column_names if name not in META_COLUMNS]
     leaves = [leaf for name in names for leaf in _leaves(table.column(name).combine_chunks(), name)]
-    return [path for path, values in leaves if _repeats(_sample(values, sample_rows))]
-
-
-def _sample(values: pa.Array, rows: int | None) -> pa.Array:
-    """Return the values that decide on a dictionary: a few thousand numbers compress as well without."""
-    return values if rows is None or not pa.types.is_primitive(values.type) else values[:rows]
+    return [path for path, values in leaves if _repeats(values)]
 
 
 def _leaves(array: pa.Array, path: str) -> Iterator[tuple[str, pa.Array]]:
