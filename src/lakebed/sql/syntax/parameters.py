@@ -50,6 +50,8 @@ def _without_comments(text: str) -> str:
     """Return the text with spaces in place of comments, which lie between tokens."""
     pieces, at = [], 0
     for token in tokenize(text):
+        if token.start < at:
+            continue  # sqlglot makes several tokens of `5L`, each with the whole of it as its text
         pieces += [_blank(text[at : token.start]), text[token.start : token.end + 1]]
         at = int(token.end) + 1
     return "".join([*pieces, _blank(text[at:])])
