@@ -137,3 +137,10 @@ def test_values_that_python_or_json_lacks_are_strings(tmp_path):
     assert "29349-01-26" in run("head", tmp_path / "t")
     assert "29349-01-26" in run("diff", tmp_path / "t", "0001-01-01")
     assert "29349-01-26" in run("sql", "-w", tmp_path, "-e", "SELECT * FROM t")
+
+
+def test_an_option_that_is_not_understood_is_not_shown(tmp_path):
+    done = runner.invoke(app, ["show", str(tmp_path), "-o", "s3cr3t-of-a-user"])
+    assert done.exit_code == 2
+    assert "expected KEY=VALUE" in done.output
+    assert "s3cr3t" not in done.output

@@ -47,7 +47,7 @@ class BatchFunction:
     mode: str
     stream: str | None = None
     intake: Intake = field(default_factory=Intake)
-    storage_options: Mapping[str, str] | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)  # has secrets
     merger: Merger | None = None
     _table: "_StreamTable | None" = field(default=None, init=False, repr=False)
 
