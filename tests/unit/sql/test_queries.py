@@ -87,6 +87,20 @@ def test_a_name_in_order_by_is_an_item_and_in_group_by_a_column(catalog: Catalog
     assert len(found) == 2
 
 
+def test_a_parameter_of_time_travel_may_be_a_datetime(catalog: Catalog):
+    text = "SELECT id FROM t TIMESTAMP AS OF :at WHERE id = 1"
+    assert rows(catalog, text, at=dt.datetime(2999, 1, 1)) == [(1,)]
+    assert rows(catalog, text, at=dt.datetime(2999, 1, 1, tzinfo=dt.UTC)) == [(1,)]
+    assert rows(catalog, "SELECT id FROM t TIMESTAMP AS OF TIMESTAMP '2999-01-01' x WHERE x.id = 1")
+    changes = "SELECT id FROM lakebed_changes('t', since => 'earliest', until => :at) WHERE id = 1"
+    assert rows(catalog, changes, at=dt.datetime(2999, 1, 1)) == [(1,)]
+
+
+def test_a_query_of_no_columns_is_refused(catalog: Catalog):
+    with pytest.raises(InvalidError, match="expected columns"):
+        catalog.sql("SELECT FROM t")
+
+
 def test_the_suffix_of_a_number_says_its_type(catalog: Catalog):
     assert rows(catalog, "SELECT id, 7L, 1.5D, 2Y /* a */ AS y FROM t WHERE id = 1L -- b") == [
         (1, 7, 1.5, 2)

@@ -99,6 +99,8 @@ def _parse(tree: exp.Select, text: str, source: Source | None, names: Sequence[s
 
     words = Words(text)
     words.expect("SELECT")
+    if not tree.expressions:
+        raise words.wrong("expected columns, expressions or *")
     is_distinct = words.take("DISTINCT")
     words.take("ALL")
     begin, from_at = words.start, _from(words, tree)
