@@ -96,6 +96,11 @@ def test_a_parameter_of_time_travel_may_be_a_datetime(catalog: Catalog):
     assert rows(catalog, changes, at=dt.datetime(2999, 1, 1)) == [(1,)]
 
 
+def test_a_parameter_is_not_the_name_of_a_table(catalog: Catalog):
+    with pytest.raises(InvalidError, match="expected the name of a table"):
+        catalog.sql("SELECT id FROM :t", t="t")
+
+
 def test_a_query_of_no_columns_is_refused(catalog: Catalog):
     with pytest.raises(InvalidError, match="expected columns"):
         catalog.sql("SELECT FROM t")

@@ -145,6 +145,8 @@ def _from(words: Words, tree: exp.Select) -> int | None:
     place = next(at for at, token in enumerate(words.tokens) if token.start == start)
     if place == 0 or words.tokens[place - 1].text.upper() != "FROM":
         raise words.wrong("expected SELECT before FROM")
+    if words.tokens[place].token_type is TokenType.STRING:
+        raise words.wrong("expected the name of a table, found a string", before=True)
     return place - 1
 
 
