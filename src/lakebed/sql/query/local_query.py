@@ -269,7 +269,8 @@ def _sorted_by(text: str, items: Sequence[Item]) -> str:
             continue
         named = _named(str(token.text).lower(), items)
         if named is not None:
-            pieces += [text[at : token.start], named if text == str(token.text) else f"({named})"]
+            is_all = (token.start, token.end + 1) == (0, len(text))
+            pieces += [text[at : token.start], named if is_all else f"({named})"]
             at = int(token.end) + 1
     return "".join([*pieces, text[at:]])
 
