@@ -29,7 +29,8 @@ id  city
 
 Without options the settings come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT`, `AWS_ALLOW_HTTP`, ...), and credentials from the
 machine's role too. An option may also be given by the name of its environment variable (`AWS_REGION`, `aws_region`). An unknown option is rejected, and the error names the closest
-known one. Local disk and `memory://` take no options.
+known one. Local disk and `memory://` take no options. A URL with a
+password (`s3a://key:secret@bucket`) is refused, because URLs are stored and shown; options are neither.
 
 For your own store (MinIO, Ceph): `{"endpoint": "http://localhost:9000", "allow_http": "true", "access_key_id": "...",
 "secret_access_key": "...", "region": "us-east-1"}`.

@@ -1,6 +1,9 @@
 """SQL on Spark: the page on SQL, queries that Spark executes, writes from queries, the same in process."""
 
+import datetime as dt
 import itertools
+import re
+from decimal import Decimal
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -126,6 +129,25 @@ def test_a_misspelled_column_has_the_nearest_of_the_table_not_of_the_columns_rea
     for query in ("SELECT ctiy FROM spelled", "SELECT s.ctiy FROM spelled s WHERE ts > 1"):
         with pytest.raises(InvalidError, match=r"ctiy` cannot be resolved.*\(did you mean 'city'"):
             catalog.sql(query).count()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [dt.date(1, 1, 1), dt.date(9999, 12, 31), 2**70, -(2**63), Decimal("1e-20"), "a\x00'\\"],
+)
+def test_a_parameter_of_spark_is_its_own_value(catalog: Catalog, value: Any):
+    found = catalog.sql(
+        "SELECT :value AS v, CAST(:value AS STRING) AS s FROM o WHERE id = 1", value=value
+    )
+    assert found.collect()[0]["v"] == value
+
+
+def test_what_a_parameter_cannot_be_is_said_without_sparks_plan(catalog: Catalog):
+    with pytest.raises(InvalidError, match="a table has a name"):
+        catalog.sql("SELECT * FROM :t", t="o")
+    with pytest.raises(InvalidError) as caught:
+        catalog.sql("SELECT * FROM o LIMIT -1")
+    assert "LocalLimit" not in str(caught.value)
 
 
 def test_names_are_qualified_in_every_way(spark: SparkSession, catalog: Catalog):

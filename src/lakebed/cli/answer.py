@@ -16,12 +16,16 @@ from rich.console import Console
 
 from lakebed.errors import ConflictError, InvalidError, LakebedError, UnavailableError
 from lakebed.terminal.progress import showing, without_progress
+from lakebed.terminal.values import shown_rows
 
 FINE: Final = 0
 PROBLEM: Final = 1
 USAGE: Final = 2
 RETRY: Final = 3
 """Exit codes. 3 means that the same command may succeed if it is run again later."""
+
+# JSON has no numbers for these; Spark writes and reads them so.
+_NO_NUMBERS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 Result = TypeVar("Result")
 
@@ -111,7 +115,7 @@ def _plain(value: object) -> object:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, pa.Table):
-        return _plain(value.to_pylist(maps_as_pydicts="strict"))
+        return _plain(shown_rows(value, maps_as_pydicts="strict"))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -121,7 +125,7 @@ def _plain(value: object) -> object:
     if isinstance(value, bytes):
         return value.hex()
     if value is None or isinstance(value, (str, int, float, bool)):
-        return value
+        return _NO_NUMBERS.get(str(value), value) if isinstance(value, float) else value
     return str(value)
 
 

@@ -67,6 +67,9 @@ def pairs(settings: Sequence[str] | None) -> Mapping[str, str] | None:
     for text in settings or ():
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise OptionError(f"option {text!r}: expected KEY=VALUE")
+            # What was given may be a secret.
+            raise OptionError(
+                f"an option without {'a name' if equals else '='}: expected KEY=VALUE"
+            )
         found[key] = value
     return found or None

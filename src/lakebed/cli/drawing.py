@@ -51,10 +51,12 @@ def align(
     ['a    n', 'x   10', 'yy   9']
     """
     texts = [tuple(names), *map(tuple, rows)]
-    widths = [max(len(row[at]) for row in texts) for at in range(len(names))]
+    widths = [max(cell_len(row[at]) for row in texts) for at in range(len(names))]
     return [
         "  ".join(
-            text.rjust(width) if name in right else text.ljust(width)
+            f"{' ' * (width - cell_len(text))}{text}"
+            if name in right
+            else f"{text}{' ' * (width - cell_len(text))}"
             for name, text, width in zip(names, row, widths, strict=True)
         ).rstrip()
         for row in texts

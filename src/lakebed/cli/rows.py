@@ -15,6 +15,7 @@ from lakebed.cli.drawing import align, cut
 from lakebed.cli.look import Columns, Where
 from lakebed.errors import InvalidError
 from lakebed.terminal.text import plural
+from lakebed.terminal.values import shown_rows
 
 Count = Annotated[int, typer.Option("-n", "--rows", min=0, help="How many rows to print.")]
 _CELL = 32
@@ -102,7 +103,7 @@ def draw_rows(rows: pa.Table, width: int) -> list[str]:
     """Return rows as aligned columns, as lines of at most `width` terminal cells."""
     if not rows.num_columns:
         return []
-    texts = [[_text(value) for value in row.values()] for row in rows.to_pylist()]
+    texts = [[_text(value) for value in row.values()] for row in shown_rows(rows)]
     right = {
         field.name
         for field in rows.schema
@@ -112,7 +113,7 @@ def draw_rows(rows: pa.Table, width: int) -> list[str]:
 
 
 def _draw_changes(found: pa.Table, width: int) -> Iterator[str]:
-    for row in found.to_pylist():
+    for row in shown_rows(found):
         before, after = (_record(row[side]) for side in ("before", "after"))
         shown = {"i": f"+ {after}", "d": f"- {before}", "u": f"~ {before} -> {after}"}[row["op"]]
         yield cut(shown, width)

@@ -12,13 +12,14 @@ from rich.console import Console
 import lakebed
 from lakebed.cli.answer import PROBLEM, RETRY, USAGE, Answer, answering
 from lakebed.cli.arguments import Debug, Json, Settings, Spark, pairs
-from lakebed.cli.drawing import align
+from lakebed.cli.drawing import align, cut
 from lakebed.cli.prompt import prompted
 from lakebed.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 from lakebed.sql.catalog import Catalog
 from lakebed.sql.front import WAREHOUSE
 from lakebed.sql.statements import split_script
 from lakebed.terminal.text import plural
+from lakebed.terminal.values import shown_values
 
 _MAX_ROWS = 1_000
 _MAX_WIDTH = 60
@@ -135,10 +136,10 @@ def _first_rows(rows: Any) -> tuple[list[str], list[list[str]], bool]:
 
 def _rows(reader: pa.RecordBatchReader) -> Iterator[list[Any]]:
     for batch in reader:
-        columns = [column.to_pylist() for column in batch.slice(0, _MAX_ROWS + 1).columns]
+        columns = [shown_values(column) for column in batch.slice(0, _MAX_ROWS + 1).columns]
         yield from map(list, zip(*columns, strict=True))
 
 
 def _text(value: object) -> str:
     text = "NULL" if value is None else value.hex() if isinstance(value, bytes) else str(value)
-    return text if len(text) <= _MAX_WIDTH else f"{text[: _MAX_WIDTH - 1]}…"
+    return cut(text, _MAX_WIDTH)

@@ -66,9 +66,11 @@ def create(session: Session, words: Words) -> Any:
     if new.if_not_exists and _is_table(session, url):
         return session.done(f"table {'.'.join(new.name)} already exists")
     table = _make(session, new, url, rows)
+    is_registered = False
     try:
         if new.location is not None and path_of(new.name) is None:
             catalog.register(new.name, table.path)
+            is_registered = True
         if rows is None:
             return session.done(f"created table {'.'.join(new.name)} at {table.path}")
         return session.counts(insert_rows(table, rows, new=True))
@@ -76,7 +78,7 @@ def create(session: Session, words: Words) -> Any:
         # Nothing of a failed statement remains.
         with suppress(LakebedError):
             drop_table(table.path, catalog.options_of(table.path))
-        if new.location is not None:
+        if is_registered:  # the name is not that of a table which another process created
             with suppress(LakebedError):
                 catalog.forget(new.name)
         raise

@@ -9,13 +9,18 @@ from sqlglot.tokens import TokenType
 
 from lakebed.api.table import Table
 from lakebed.errors import NotFoundError
+from lakebed.model.options.option import Fate, Scope
+from lakebed.model.options.registry import find_option
 from lakebed.model.spelling import nearest
 from lakebed.sql import indexes
 from lakebed.sql.names import DEFAULT, check_database
 from lakebed.sql.procedures import show_procedures
 from lakebed.sql.session import Session
+from lakebed.sql.syntax.dialect import tokenize
 from lakebed.sql.syntax.words import Words
 from lakebed.table.config.ddl import type_text
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writer_index import INDEXES
 
 _SHOWS = (
     "TABLES",
@@ -215,8 +220,7 @@ def _ddl(name: Sequence[str], table: Table) -> str:
     """Return the CREATE TABLE statement of a table."""
     config = table.config
     columns = [
-        f"  {_quoted(field.name)} {type_text(field.type).upper()}"
-        + ("" if field.nullable else " NOT NULL")
+        f"  {_quoted(field.name)} {_type(field.type)}" + ("" if field.nullable else " NOT NULL")
         for field in table.schema
     ]
     lines = [f"CREATE TABLE {'.'.join(map(_quoted, name))} (", ",\n".join(columns), ")"]
@@ -230,18 +234,49 @@ def _ddl(name: Sequence[str], table: Table) -> str:
         "type": "cow" if config.table_type == "COPY_ON_WRITE" else "mor",
         "layout": str(config.layout),
         "table_version": str(config.version),
+        **_index_words(config),
     }
     shown = [f"  {word} = {_string(value)}" for word, value in given.items() if value]
     shown += [
         f"  {_string(key)} = {_string(value)}"
         for key, value in sorted(config.properties.items())
-        if key.startswith(("hoodie.columngroup.", "hoodie.colgroup."))
+        if key.startswith(("hoodie.columngroup.", "hoodie.colgroup.")) or _is_setting(key)
     ]
     return "\n".join([*lines, "TBLPROPERTIES (", ",\n".join(shown), ")"])
 
 
+def _index_words(config: TableConfig) -> dict[str, str]:
+    """Return the properties that say which index the table's writers use."""
+    buckets = getattr(config.index, "buckets", None)
+    for word, kind in INDEXES.items():
+        if kind(buckets, config.record_key_fields) == config.index:
+            return {"index": word} | ({"buckets": str(buckets)} if buckets else {})
+    return {}
+
+
+def _is_setting(name: str) -> bool:
+    """Return whether a property is an option of its own that CREATE TABLE takes."""
+    option = find_option(name)
+    return (
+        option is not None
+        and option.fate is Fate.HONOURED
+        and not option.keyword
+        and Scope.CREATE in option.subject.scope
+    )
+
+
+def _type(kind: pa.DataType) -> str:
+    """Return a type in capitals, but not the names of its fields."""
+    text = type_text(kind)
+    return text if pa.types.is_nested(kind) else text.upper()
+
+
 def _quoted(name: str) -> str:
-    return name if name.isidentifier() and name.isascii() else "`" + name.replace("`", "``") + "`"
+    """Return a name in backticks, unless it can be nothing but a name."""
+    is_plain = name.isidentifier() and name.isascii()
+    if is_plain and tokenize(name)[0].token_type is TokenType.VAR:
+        return name
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _string(text: str) -> str:

@@ -1,6 +1,7 @@
 """Translate obstore's exceptions to Lakebed's errors."""
 
 import contextlib
+import re
 from collections.abc import Iterator
 
 from obstore import exceptions
@@ -32,13 +33,25 @@ _KINDS: tuple[tuple[type[Exception], type[LakebedError], str], ...] = (
 )
 
 
+# The user and password of a URL, and what signs it.
+_SECRETS = re.compile(
+    r"(?<=//)[^/\s@]*:[^/\s@]*(?=@)|(?<=[?&])(?:sig|[^=&\s]*(?:signature|credential|token))=[^&\s)]*",
+    re.IGNORECASE,
+)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error of the store's client, without the secrets of its URLs."""
+    return _SECRETS.sub("***", str(error).partition("\n")[0])
+
+
 def failure(name: str, error: Exception) -> LakebedError:
     """Return Lakebed's error for an exception of obstore about the object `name`."""
-    first_line = str(error).partition("\n")[0]
+    text = first_line(error)
     for kind, ours, meaning in _KINDS:
         if isinstance(error, kind):
-            return ours(f"{name}: {meaning} ({first_line})")
-    return UnavailableError(f"{name}: the store did not answer ({first_line})")
+            return ours(f"{name}: {meaning} ({text})")
+    return UnavailableError(f"{name}: the store did not answer ({text})")
 
 
 @contextlib.contextmanager
@@ -50,8 +63,9 @@ def without_panics(what: str) -> Iterator[None]:
         # The exception class cannot be imported, because each pyo3 extension has its own.
         if type(error).__name__ != "PanicException":
             raise
-        first_line = str(error).partition("\n")[0]
-        raise UnavailableError(f"{what}: the object store client failed ({first_line})") from error
+        raise UnavailableError(
+            f"{what}: the object store client failed ({first_line(error)})"
+        ) from error
 
 
 @contextlib.contextmanager

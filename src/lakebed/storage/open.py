@@ -9,7 +9,7 @@ from obstore import exceptions
 from obstore.store import MemoryStore, from_url
 
 from lakebed.errors import InvalidError, OptionError
-from lakebed.storage.failures import without_panics
+from lakebed.storage.failures import first_line, without_panics
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.object_streams import ObjectStore
 from lakebed.storage.objects import ObjectStorage
@@ -28,6 +28,8 @@ _RETRIES = {
         "base": 2,
     },
 }
+# A longer value of an option may be a secret that was given under a wrong name.
+_LONGEST_SWITCH = 7
 _TIMEOUTS = {"connect_timeout": "5s", "timeout": "60s"}
 
 _memories: dict[str, MemoryStore] = {}
@@ -46,6 +48,11 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Storage:
     if not url or "\0" in url:
         raise InvalidError(f"table path {url!r}: expected a path or a URL")
     scheme, authority, path = parse_location(url)
+    if ":" in authority.rpartition("@")[0]:
+        raise InvalidError(
+            f"table path {scheme}://***@{authority.rpartition('@')[2]}: a URL is stored and shown, so "
+            "it cannot have a password; pass storage options"
+        )
     options = options or {}
     if scheme == "file":
         return _open_folder(url, authority, path, options)
@@ -91,5 +98,9 @@ def _cloud(root: str, scheme: str, options: Mapping[str, str]) -> ObjectStore:
                 root, config=config, client_options=client_options, retry_config=_RETRIES
             )
     except (exceptions.BaseError, ValueError, TypeError) as error:
-        first_line = str(error).partition("\n")[0]
-        raise OptionError(f"storage options {sorted(options)} for {root}: {first_line}") from error
+        text = first_line(error)
+        for value in options.values():
+            if len(str(value)) > _LONGEST_SWITCH:
+                text = text.replace(str(value), "***")
+        # Not chained: the client's message has the values of the options.
+        raise OptionError(f"storage options {sorted(options)} for {root}: {text}") from None

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlencode
 from lakebed.terminal.markup import Html, element, join
 
 
-def link(label: object, *path: str, **query: object) -> Html:
+def link(label: object, /, *path: str, **query: object) -> Html:
     """Return a link to a page of this site, given by the parts of its path."""
     return element("a", label, href=address(*path, **query))
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakebed.errors import InvalidError
+from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.table.history import active_rows
 from lakebed.terminal.markup import Html, element, join
+from lakebed.terminal.values import shown_rows
 from lakebed.ui.html import table
 from lakebed.ui.overview import service_of
 from lakebed.ui.view import View
@@ -32,7 +33,7 @@ def rows_page(view: View) -> Html:
     try:
         found = _first(view.table.read(columns, where, as_of), limit)
         plan = view.table.explain(columns, where, as_of)
-    except InvalidError as error:
+    except (InvalidError, UnsupportedError) as error:
         return join((form, element("p", error, class_="problem")))
     body = table(found.column_names, _cells(found), numbers=_numeric(found.schema))
     details = element("details", element("summary", "Plan"), element("pre", plan))
@@ -61,10 +62,10 @@ def changes_page(view: View) -> Html:
     try:
         reader = view.table.read(columns, since=since or "earliest", until=until, mode="cdc")
         found = _first(reader, limit)
-    except InvalidError as error:
+    except (InvalidError, UnsupportedError) as error:
         return join((form, element("p", error, class_="problem")))
     names = columns or view.table.schema.names
-    body = table(("", *names), (_change(row, names) for row in found.to_pylist()))
+    body = table(("", *names), (_change(row, names) for row in shown_rows(found)))
     note = element("p", f"Commits completed after {since or 'the beginning'}.", class_="quiet")
     return join((form, note, body, _more(found, limit, "changes")))
 
@@ -99,7 +100,7 @@ def _first(reader: pa.RecordBatchReader, limit: int) -> pa.Table:
 
 
 def _cells(found: pa.Table) -> Iterator[Sequence[object]]:
-    for row in found.to_pylist():
+    for row in shown_rows(found):
         yield [_value(value) for value in row.values()]
 
 

@@ -22,11 +22,11 @@ class View:
     now_ms: int
     query: Mapping[str, str] = field(default_factory=dict)
 
-    def address(self, *path: str, **query: object) -> str:
+    def address(self, /, *path: str, **query: object) -> str:
         """Return the address of a page of this table."""
         return address("tables", self.name, *path, **query)
 
-    def link(self, label: object, *path: str, **query: object) -> Html:
+    def link(self, label: object, /, *path: str, **query: object) -> Html:
         """Return a link to a page of this table."""
         return element("a", label, href=self.address(*path, **query))
 
@@ -39,7 +39,8 @@ class View:
         given = self.given(name)
         if given is None:
             return default
-        if not given.isascii() or not given.isdigit() or not 1 <= int(given[:9]) <= most:
+        is_number = given.isascii() and given.isdigit() and len(given) <= len(str(most))
+        if not is_number or not 1 <= int(given) <= most:
             raise InvalidError(f"{name}={given!r}: expected a number from 1 to {most:,}")
         return int(given)
 

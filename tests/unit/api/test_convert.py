@@ -49,6 +49,40 @@ def test_folders_become_partition_columns_and_hidden_files_are_left_out(tmp_path
     ]
 
 
+def test_of_a_column_in_files_and_folders_the_folder_counts_as_in_spark(tmp_path):
+    write(tmp_path / "in", "n=7/a.parquet", rows(1).append_column("n", pa.array([5])))
+    done = lakebed.convert(str(tmp_path / "in"), str(tmp_path / "t"), "id")
+    assert contents(done.table, "id", "n") == [{"id": 1, "n": 7}]
+
+
+def test_a_value_that_the_common_type_does_not_hold_is_refused(tmp_path):
+    write(tmp_path / "in", "a.parquet", pa.table({"id": [1], "x": [2**53 + 1]}))
+    write(tmp_path / "in", "b.parquet", pa.table({"id": [2], "x": [0.5]}))
+    with pytest.raises(SchemaError, match=r"a\.parquet: column 'x' does not fit double"):
+        lakebed.convert(str(tmp_path / "in"), str(tmp_path / "t"), "id")
+
+
+def test_a_conversion_goes_on_only_with_the_columns_that_it_began_with(tmp_path):
+    source, target = str(tmp_path / "in"), str(tmp_path / "t")
+    write(tmp_path / "in", "a.parquet", rows(1))
+    lakebed.convert(source, target, "id", "ts")
+    for other in (
+        {"key": "v", "ordering": "ts"},
+        {"key": "id"},
+        {"key": "id", "ordering": "ts", "partition_by": "v"},
+    ):
+        with pytest.raises(InvalidError, match="the conversion began with"):
+            lakebed.convert(source, target, **other)
+    assert lakebed.convert(source, target, ["id"], ["ts"]).resumed == 1
+
+
+def test_a_table_is_not_made_inside_its_source(tmp_path):
+    write(tmp_path / "in", "a.parquet", rows(1))
+    with pytest.raises(InvalidError, match="outside the source"):
+        lakebed.convert(str(tmp_path / "in"), str(tmp_path / "in" / "t"), "id")
+    assert not (tmp_path / "in" / "t").exists()
+
+
 def test_files_of_older_schemas_get_nulls_and_wider_types(tmp_path):
     source = tmp_path / "in"
     old = pa.table({"id": pa.array([1, 2], pa.int32()), "v": ["a", "b"]})

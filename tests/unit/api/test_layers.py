@@ -1,7 +1,9 @@
 """The layers of a table as a picture."""
 
+import pyarrow as pa
 import pytest
 
+import lakebed
 from lakebed.api.layers import FileGroupLayers, Layer, Layers, layers_of
 from lakebed.format.names.data_names import BaseFileName, InlineLogName
 from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile
@@ -56,3 +58,11 @@ def test_no_files_and_no_partition_have_words():
 )
 def test_sizes_are_spelled_for_people(size, text):
     assert size_text(size) == text
+
+
+def test_a_planned_compaction_shows_itself_in_notebooks():
+    table = lakebed.create_table(None, "memory://layers-plan", "id BIGINT, v BIGINT", key="id")
+    for value in (1, 2):
+        table.upsert(pa.table({"id": [1], "v": [value]}))
+    planned = table.schedule_compaction()
+    assert str(planned) in planned._repr_html_()

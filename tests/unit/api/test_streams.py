@@ -229,6 +229,8 @@ def test_a_query_is_recognized_by_the_id_in_its_checkpoint(path, tmp_path):
 def test_foreach_batch_refuses_modes_and_arguments_that_it_does_not_know():
     with pytest.raises(InvalidError, match="expected one of upsert, insert"):
         lakebed.foreach_batch("/data/t", mode="merge")
+    with pytest.raises(InvalidError, match="did you mean 'upsert'"):
+        lakebed.foreach_batch("/data/t", mode="upsrt")
     with pytest.raises(InvalidError, match="mode='delete'"):
         lakebed.foreach_batch("/data/t", mode="delete", evolve=True)
     with pytest.raises(InvalidError, match="expected a name"):

@@ -121,3 +121,26 @@ def test_a_shell_can_ask_for_the_words_of_the_command():
         prog_name="lakebed",
     )
     assert "head" in done.output
+
+
+def test_values_that_python_or_json_lacks_are_strings(tmp_path):
+    days = pa.array([10**7, 0], pa.int32()).cast(pa.date32())
+    rows = pa.table({"id": [1, 2], "day": days, "x": [float("nan"), float("-inf")]})
+    lakebed.create_table(None, tmp_path / "t", rows, key="id").insert(rows)
+
+    def strict(name):
+        raise AssertionError(name)
+
+    found = json.loads(run("head", tmp_path / "t", "--json"), parse_constant=strict)
+    shown = {row["id"]: (row["day"], row["x"]) for row in found}
+    assert shown == {1: ("29349-01-26", "NaN"), 2: ("1970-01-01", "-Infinity")}
+    assert "29349-01-26" in run("head", tmp_path / "t")
+    assert "29349-01-26" in run("diff", tmp_path / "t", "0001-01-01")
+    assert "29349-01-26" in run("sql", "-w", tmp_path, "-e", "SELECT * FROM t")
+
+
+def test_an_option_that_is_not_understood_is_not_shown(tmp_path):
+    done = runner.invoke(app, ["show", str(tmp_path), "-o", "s3cr3t-of-a-user"])
+    assert done.exit_code == 2
+    assert "expected KEY=VALUE" in done.output
+    assert "s3cr3t" not in done.output

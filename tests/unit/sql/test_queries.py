@@ -72,6 +72,49 @@ def test_order_is_sparks_for_nulls_and_nan(catalog: Catalog):
     assert rows(catalog, "SELECT id FROM t ORDER BY id LIMIT 0") == []
 
 
+def test_a_name_in_order_by_is_an_item_and_in_group_by_a_column(catalog: Catalog):
+    text = "SELECT -id AS id, id AS k FROM t x WHERE id < 3 ORDER BY {}"
+    assert [k for _, k in rows(catalog, text.format("id"))] == [2, 1, 0]
+    assert [k for _, k in rows(catalog, text.format("id + 0"))] == [2, 1, 0]
+    assert [k for _, k in rows(catalog, text.format("-`id`"))] == [0, 1, 2]
+    assert [k for _, k in rows(catalog, text.format("x.id"))] == [0, 1, 2]
+    with pytest.raises(InvalidError, match="several items"):
+        rows(catalog, "SELECT id AS k, n AS k FROM t ORDER BY k")
+    with pytest.raises(InvalidError, match="neither in GROUP BY"):
+        rows(catalog, "SELECT id % 2 AS id, count(*) FROM t GROUP BY id")
+    found = rows(
+        catalog, "SELECT id % 2 AS odd, count(*) FROM t GROUP BY `odd` ORDER BY `odd` DESC"
+    )
+    assert found[0][0] == 1
+    assert sum(number for _, number in found) == ROWS.num_rows
+    assert len(found) == 2
+
+
+def test_a_parameter_of_time_travel_may_be_a_datetime(catalog: Catalog):
+    text = "SELECT id FROM t TIMESTAMP AS OF :at WHERE id = 1"
+    assert rows(catalog, text, at=dt.datetime(2999, 1, 1)) == [(1,)]
+    assert rows(catalog, text, at=dt.datetime(2999, 1, 1, tzinfo=dt.UTC)) == [(1,)]
+    assert rows(catalog, "SELECT id FROM t TIMESTAMP AS OF TIMESTAMP '2999-01-01' x WHERE x.id = 1")
+    changes = "SELECT id FROM lakebed_changes('t', since => 'earliest', until => :at) WHERE id = 1"
+    assert rows(catalog, changes, at=dt.datetime(2999, 1, 1)) == [(1,)]
+
+
+def test_a_parameter_is_not_the_name_of_a_table(catalog: Catalog):
+    with pytest.raises(InvalidError, match="expected the name of a table"):
+        catalog.sql("SELECT id FROM :t", t="t")
+
+
+def test_a_query_of_no_columns_is_refused(catalog: Catalog):
+    with pytest.raises(InvalidError, match="expected columns"):
+        catalog.sql("SELECT FROM t")
+
+
+def test_the_suffix_of_a_number_says_its_type(catalog: Catalog):
+    assert rows(catalog, "SELECT id, 7L, 1.5D, 2Y /* a */ AS y FROM t WHERE id = 1L -- b") == [
+        (1, 7, 1.5, 2)
+    ]
+
+
 def test_groups_are_sparks_for_nulls_nan_and_zero(catalog: Catalog):
     found = rows(
         catalog,

@@ -1,5 +1,6 @@
 """Statements in this process: what they do to tables, what they return, what they refuse."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -49,6 +50,23 @@ def orders(catalog: Catalog) -> Catalog:
         "INSERT INTO orders VALUES (1, 'Oslo', 1.5, 'p'), (2, 'it''s', -20, 'q'), (3, NULL, 1e3, 'q')"
     )
     return catalog
+
+
+class LateCatalog(Catalog):
+    """A catalogue that another process gives a table after it has looked for it."""
+
+    def check_new(self, name: Sequence[str]) -> None:
+        """Find nothing yet."""
+
+
+def test_a_create_that_loses_a_race_leaves_the_name_to_the_other():
+    catalog = LateCatalog(None, "memory://sql-race/warehouse")
+    catalog.sql("CREATE TABLE t (id INT PRIMARY KEY) LOCATION 'memory://sql-race/first'")
+    with pytest.raises(ExistsError):
+        catalog.sql("CREATE TABLE t (id INT PRIMARY KEY) LOCATION 'memory://sql-race/second'")
+    assert catalog.table("t").path == "memory://sql-race/first"
+    with pytest.raises(NotFoundError):
+        lakebed.open_table(None, "memory://sql-race/second")
 
 
 def test_create_table_takes_keys_types_partitions_and_properties(catalog: Catalog):
@@ -355,6 +373,32 @@ def test_show_and_describe_tell_about_tables(orders: Catalog):
     again.sql(ddl.replace(orders.table("orders").path, "memory://sql/again-there"))
     assert again.table("orders").schema == orders.table("orders").schema
     assert again.table("orders").config.record_key_fields == ("id", "dt")
+    assert again.table("orders").config.properties["hoodie.keep.max.commits"] == "50"
+
+
+@pytest.mark.parametrize(
+    "properties",
+    ["index = 'bucket', buckets = 3", "index = 'global_bloom'", "index = 'record', type = 'cow'",
+     "'hoodie.table.cdc.enabled' = 'true', 'hoodie.compact.inline' = 'true'", "table_version = 10"],
+    ids=["buckets", "bloom", "record", "options", "version"],
+)  # fmt: skip
+def test_show_create_table_makes_the_same_table(catalog: Catalog, properties: str):
+    catalog.sql(
+        "CREATE TABLE `order` (`from` INT PRIMARY KEY, a STRUCT<fromCity: STRING, x: ARRAY<DECIMAL(4,2)>>)"
+        f" TBLPROPERTIES ({properties})"
+    )
+    ddl = one(catalog, "SHOW CREATE TABLE `order`")["createtab_stmt"]
+    assert "STRUCT<fromCity:" in ddl.replace("struct", "STRUCT")
+    assert "`from` INT" in ddl
+    path = catalog.table("order").path
+    before = catalog.table("order").config
+    schema = catalog.table("order").schema
+    catalog.sql("DROP TABLE `order`")
+    catalog.sql(ddl.replace(f"LOCATION '{path}'\n", ""))
+    again = catalog.table("order")
+    assert again.schema == schema
+    assert (again.config.index, again.config.table_type) == (before.index, before.table_type)
+    assert dict(again.config.properties) == dict(before.properties)
 
 
 def test_procedures_take_names_positions_and_paths(orders: Catalog):

@@ -1,10 +1,16 @@
 """URLs that open a storage, and those that do not."""
 
 import os
+import traceback
 
 import pytest
 
-from lakebed.errors import InvalidError, OptionError
+import lakebed
+from lakebed.errors import InvalidError, LakebedError, OptionError
+from lakebed.model.options.read import ReadOptions
+from lakebed.model.options.save import SaveOptions
+from lakebed.model.options.stream import StreamReadOptions
+from lakebed.storage.failures import first_line
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import ObjectStorage
 from lakebed.storage.open import open_storage
@@ -101,3 +107,51 @@ def test_an_unknown_scheme_is_told_the_known_ones():
 def test_an_option_that_the_storage_cannot_take_is_refused_by_name(url, options, named):
     with pytest.raises(OptionError, match=named):
         open_storage(url, options)
+
+
+SECRET = "s3cr3t-of-a-user"
+NOWHERE = {
+    "region": "x",
+    "access_key_id": "a",
+    "endpoint": "http://127.0.0.1:9",
+    "allow_http": "true",
+}
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        (f"s3://user:{SECRET}@bucket/t", {}),
+        (f"memory://user:{SECRET}@bucket/t", {}),
+        ("s3://bucket/t", {"region": "x", "allow_http": SECRET}),
+        ("s3://bucket/t", {"region": "x", "timeout": SECRET}),
+        ("s3://bucket/t", {"region": "x", "secret_access_keys": SECRET}),
+    ],
+)
+def test_errors_of_urls_and_options_do_not_have_the_secrets(url, options):
+    with pytest.raises(InvalidError) as caught:
+        open_storage(url, options)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_errors_of_a_store_do_not_have_the_password_of_its_address():
+    at = {**NOWHERE, "endpoint": f"http://user:{SECRET}@127.0.0.1:9", "secret_access_key": SECRET}
+    storage = open_storage("s3://bucket/t", {**at, "timeout": "1s"})
+    with pytest.raises(LakebedError) as caught:
+        storage.read("x")
+    assert "127.0.0.1" in str(caught.value)
+    assert SECRET not in str(caught.value)
+    signed = OSError(f"GET https://host/t?a=1&X-Amz-Signature={SECRET}&sig={SECRET} failed")
+    assert first_line(signed) == "GET https://host/t?a=1&***&*** failed"
+
+
+def test_values_that_hold_storage_options_do_not_show_them():
+    options = {"secret_access_key": SECRET}
+    held = (
+        lakebed.foreach_batch("/data/t", storage_options=options),
+        ReadOptions("/data/t", storage_options=options),
+        SaveOptions("/data/t", storage_options=options),
+        StreamReadOptions("/data/t", storage_options=options),
+        lakebed.catalog(None, "s3://bucket/w", {**NOWHERE, **options}),
+    )
+    assert SECRET not in repr(held)

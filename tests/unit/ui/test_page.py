@@ -117,11 +117,37 @@ def test_what_the_server_was_not_given_is_not_there(fetch, path):
     assert fetch(path)[0] == 404
 
 
-@pytest.mark.parametrize("query", ["page=0", "page=x", "limit=99999999", "page=99999999999"])
+@pytest.mark.parametrize(
+    "query", ["page=0", "page=x", "limit=99999999", "page=99999999999", "limit=00000000199999999"]
+)
 def test_numbers_out_of_range_are_named(fetch, query):
     status, text, _ = fetch(f"{TRIPS}/{'rows' if 'limit' in query else 'timeline'}?{query}")
     assert status == 400
     assert query.partition("=")[2] in text
+
+
+def test_an_address_may_have_any_parameters(fetch):
+    for query in ("label=1", "self=1", "path=1&name=1"):
+        body(fetch, f"{TRIPS}/layers?{query}")
+
+
+def test_a_predicate_that_is_not_supported_is_told_beside_the_form(fetch):
+    page = body(fetch, f"{TRIPS}/rows?where=note+RLIKE+%27x%27")
+    assert "RLIKE" in page
+    assert "<form" in page
+
+
+def test_dates_beyond_those_of_python_are_shown(tmp_path, served):
+    days = pa.array([10**7, -(10**6)], pa.int32()).cast(pa.date32())
+    late = pa.array([10**18, 0], pa.timestamp("us", "UTC"))
+    rows = pa.table({"id": [1, 2], "day": days, "at": late, "all": [[one] for one in days]})
+    lakebed.create_table(None, str(tmp_path / "t"), rows, key="id").insert(rows)
+    connection = HTTPConnection(*served(str(tmp_path)).server_address[:2], timeout=30)
+    for page in ("rows", "changes"):
+        connection.request("GET", f"/tables/t/{page}")
+        text = connection.getresponse().read().decode()
+        assert "29349-01-26" in text
+        assert "1970-01-01 00:00:00+00:00" in text
 
 
 def test_only_reads_of_this_host_are_answered(fetch):

@@ -88,16 +88,21 @@ def convert(
     if step_bytes <= 0:
         raise InvalidError(f"step_bytes={step_bytes}: expected a positive number of bytes")
     found = find_source(open_storage(source, storage_options), storage_options)
+    if open_storage(path, storage_options).url.startswith(f"{found.storage.url}/"):
+        raise InvalidError(f"{path}: expected a folder outside the source, {found.storage.url}")
     table, done = _begun(path, found, storage_options)
-    if table is None:
-        names = list(found.files[0].values) if found.files else []
+    if partition_by is None:
+        partition_by = list(found.files[0].values) if found.files else []
+    if table is not None:
+        _check_same(table, {"key": key, "ordering": ordering, "partition_by": partition_by})
+    else:
         table = create_table(
             None,
             path,
             found.schema,
             key=key,
             ordering=ordering,
-            partition_by=names if partition_by is None else partition_by,
+            partition_by=partition_by,
             properties={**_encoding(found), **(properties or {})},
             storage_options=storage_options,
             expected_rows=found.rows or None,
@@ -139,6 +144,23 @@ def _begun(
             "delete the table and convert anew"
         )
     return table, int(mark[_DONE])
+
+
+def _check_same(table: Table, given: Mapping[str, str | Sequence[str] | None]) -> None:
+    """Raise an error if an earlier call began the table with other columns."""
+    config = table.config
+    begun = {
+        "key": config.record_key_fields,
+        "ordering": config.ordering_fields,
+        "partition_by": [name.partition(":")[0] for name in config.partition_fields],
+    }
+    for what, names in given.items():
+        wanted = [names] if isinstance(names, str) else list(names or ())
+        if [name.lower() for name in wanted] != [name.lower() for name in begun[what]]:
+            raise InvalidError(
+                f"{table.path}: the conversion began with {what}={list(begun[what])}, found {wanted}; "
+                "pass the same, or delete the table and convert anew"
+            )
 
 
 def _encoding(source: ConvertSource) -> dict[str, str]:

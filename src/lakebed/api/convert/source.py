@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from lakebed.errors import CorruptError, InvalidError, NotFoundError, SchemaError, UnsupportedError
 from lakebed.format.names.meta_columns import COMMIT_TIME
 from lakebed.storage.storage import Storage
+from lakebed.table.config.ddl import type_text
 from lakebed.table.read.pages.paged_file import reading
 
 _THREADS: Final = 8
@@ -74,12 +75,20 @@ class ConvertSource:
         columns = []
         for wanted in self.schema:
             at = batch.schema.get_field_index(wanted.name)
-            if at >= 0:
-                column = batch.column(at)
-                columns.append(column if column.type == wanted.type else column.cast(wanted.type))
-            else:
-                value = pa.scalar(file.values.get(wanted.name), pa.string()).cast(wanted.type)
-                columns.append(pa.repeat(value, batch.num_rows))
+            try:
+                # Of a column in the files and in the name of a folder, the folder counts, as in Spark.
+                if at >= 0 and wanted.name not in file.values:
+                    column = batch.column(at)
+                    same = column.type == wanted.type
+                    columns.append(column if same else column.cast(wanted.type))
+                else:
+                    value = pa.scalar(file.values.get(wanted.name), pa.string()).cast(wanted.type)
+                    columns.append(pa.repeat(value, batch.num_rows))
+            except pa.ArrowException as error:
+                raise SchemaError(
+                    f"{self.storage.url}/{file.path}: column {wanted.name!r} does not fit "
+                    f"{type_text(wanted.type)}, the type that all files have in common: {error}"
+                ) from error
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
@@ -220,7 +229,8 @@ def _open_delta(storage: Storage, options: Mapping[str, str] | None) -> Any:
     try:
         return DeltaTable(storage.url, storage_options=dict(options or {}))
     except DeltaError as error:
-        raise CorruptError(f"{storage.url}: cannot open the Delta table: {error}") from error
+        first_line = str(error).partition("\n")[0]
+        raise CorruptError(f"{storage.url}: cannot open the Delta table: {first_line}") from error
 
 
 def _text(value: object) -> str | None:

@@ -9,6 +9,7 @@ from lakebed.api.table import Table
 from lakebed.commit.stream_batches import StreamBatch
 from lakebed.errors import InvalidError
 from lakebed.merge.rule import Merger
+from lakebed.model.spelling import nearest
 from lakebed.write.spec.commit_summary import Commit
 from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.operation import (
@@ -47,7 +48,7 @@ class BatchFunction:
     mode: str
     stream: str | None = None
     intake: Intake = field(default_factory=Intake)
-    storage_options: Mapping[str, str] | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)  # has secrets
     merger: Merger | None = None
     _table: "_StreamTable | None" = field(default=None, init=False, repr=False)
 
@@ -140,7 +141,9 @@ def foreach_batch(
         'upsert'
     """
     if mode not in _MODES:
-        raise InvalidError(f"mode={mode!r}: expected one of {', '.join(_MODES)}")
+        raise InvalidError(
+            f"mode={mode!r}: expected one of {', '.join(_MODES)}{nearest(str(mode), _MODES)}"
+        )
     if stream is not None and (type(stream) is not str or not stream.strip()):
         raise InvalidError(f"stream={stream!r}: expected a name")
     if (fill_missing and mode == "update_columns") or (

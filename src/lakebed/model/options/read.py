@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Self
 
 from lakebed.errors import InvalidError, OptionError
@@ -25,7 +25,7 @@ class ReadOptions:
     # A predicate, and whether the filters of a query are used too.
     where: str | None = None
     pushdown: bool = False
-    storage_options: Mapping[str, str] | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
 
     @classmethod
     def parse(

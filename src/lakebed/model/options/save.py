@@ -33,7 +33,7 @@ class SaveOptions:
     operation: str | None = None
     partitions_to_delete: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
-    storage_options: Mapping[str, str] | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     given: Mapping[str, str] = field(default_factory=dict)
     merge_schema: bool = True
     gives_up_indexes: bool = False

@@ -1,7 +1,7 @@
 """Parse the options of `readStream` and `writeStream` of `format("lakebed")`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Self
 
 from lakebed.errors import OptionError
@@ -39,7 +39,7 @@ class StreamReadOptions:
     limits: Limits = Limits()
     fails_on_loss: bool = True
     where: str | None = None
-    storage_options: Mapping[str, str] | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
 
     @property
     def starts_latest(self) -> bool:

@@ -45,6 +45,7 @@ from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
+from lakebed.terminal.html import text_html
 from lakebed.terminal.text import plural
 from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.pipeline import WriteTarget
@@ -81,6 +82,9 @@ class Scheduled:
         """Count the file groups that get a base file with the columns of all column groups."""
         wide = sum(operation.kind is Kind.WIDE for operation in self.plan.operations)
         return wide // max(1, len(self.plan.widens))
+
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
 
     def __str__(self) -> str:
         damaged = f"; left out as damaged: {'; '.join(self.damaged)}" if self.damaged else ""

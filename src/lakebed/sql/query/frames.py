@@ -1,5 +1,6 @@
 """What needs pyspark: rows of DataFrames under other names and types, and queries on DataFrames."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,9 @@ from pyspark.sql.types import StructType
 from lakebed.errors import InvalidError
 from lakebed.model.spelling import nearest
 from lakebed.spark.schema import arrow_to_spark, spark_to_arrow
+
+# A plan begins with the name of a node, which Spark quotes if it is not resolved.
+_PLAN = re.compile(r";\n'?[A-Z]")
 
 
 def columns_of(frame: Any) -> pa.Schema:
@@ -72,4 +76,4 @@ def _suggesting(error: PySparkException, columns: Sequence[str]) -> str:
 def plain_message(error: PySparkException) -> str:
     """Return the first part of Spark's message: without its plan and the names of its views."""
     text = str(error).partition("\n\nJVM stacktrace")[0]
-    return text.partition(";\n'")[0].partition("\n\n== SQL")[0].strip()
+    return _PLAN.split(text, 1)[0].partition("\n\n== SQL")[0].strip()

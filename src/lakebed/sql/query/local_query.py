@@ -10,12 +10,13 @@ from sqlglot.tokens import TokenType
 
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.expr.scope import Expression
-from lakebed.model.spelling import nearest
+from lakebed.model.spelling import listed, nearest
 from lakebed.sql.query.aggregate import FUNCTIONS, Aggregate, aggregated
 from lakebed.sql.query.local_rows import Order, distinct, limited, ordered, projected
 from lakebed.sql.query.tables import Source, find_references
 from lakebed.sql.session import Session
 from lakebed.sql.syntax.columns import split
+from lakebed.sql.syntax.dialect import tokenize
 from lakebed.sql.syntax.expressions import parse_expression
 from lakebed.sql.syntax.qualifiers import unqualified
 from lakebed.sql.syntax.words import Words
@@ -28,6 +29,7 @@ _CLAUSES: Final = (
     ("LIMIT",),
     ("OFFSET",),
 )
+_VALUES: Final = (TokenType.STRING, TokenType.NUMBER)
 _OTHERS: Final = {
     exp.Join: "a join",
     exp.Subquery: "a subquery",
@@ -97,6 +99,8 @@ def _parse(tree: exp.Select, text: str, source: Source | None, names: Sequence[s
 
     words = Words(text)
     words.expect("SELECT")
+    if not tree.expressions:
+        raise words.wrong("expected columns, expressions or *")
     is_distinct = words.take("DISTINCT")
     words.take("ALL")
     begin, from_at = words.start, _from(words, tree)
@@ -116,7 +120,12 @@ def _parse(tree: exp.Select, text: str, source: Source | None, names: Sequence[s
         elif clause[0] == "GROUP":
             query.group_by = split(part)
         elif clause[0] == "ORDER":
-            query.order_by = [_ordering(one) for one in split(part)]
+            # A qualified name is a column of the table, so names of items are replaced before.
+            orders = [_ordering(one) for one in split(text[start:stop])]
+            query.order_by = [
+                (plain(_sorted_by(one, query.items)), descends, last)
+                for one, descends, last in orders
+            ]
         elif part.strip().upper() != "ALL":
             number = _number(clause[0], part)
             query.limit, query.offset = (
@@ -136,6 +145,8 @@ def _from(words: Words, tree: exp.Select) -> int | None:
     place = next(at for at, token in enumerate(words.tokens) if token.start == start)
     if place == 0 or words.tokens[place - 1].text.upper() != "FROM":
         raise words.wrong("expected SELECT before FROM")
+    if words.tokens[place].token_type is TokenType.STRING:
+        raise words.wrong("expected the name of a table, found a string", before=True)
     return place - 1
 
 
@@ -212,7 +223,7 @@ def _run(session: Session, source: Source, query: LocalQuery) -> pa.RecordBatchR
     schema = source.schema
     items = [_item(item.text, schema) for item in query.items]
     orders = [
-        Order(parse_expression(_of_items(text, query.items), schema), descends, nulls_last)
+        Order(parse_expression(text, schema), descends, nulls_last)
         for text, descends, nulls_last in query.order_by
     ]
     if query.is_distinct and orders:
@@ -237,15 +248,48 @@ def _item(text: str, schema: pa.Schema) -> Expression:
         ) from error
 
 
-def _of_items(text: str, items: Sequence[Item]) -> str:
-    """Return the expression that an item of GROUP BY or ORDER BY means: by number, alias or itself."""
+def _grouped_by(text: str, items: Sequence[Item], schema: pa.Schema) -> str:
+    """Return the expression of an item of GROUP BY: a position, a column, or else an item's name."""
+    name = text.strip().strip("`").lower()
+    if name in map(str.lower, schema.names):
+        return text
+    return _at_position(text, items) or _named(name, items) or text
+
+
+def _sorted_by(text: str, items: Sequence[Item]) -> str:
+    """Return the expression of an item of ORDER BY, in which an item's name precedes a column."""
+    position = _at_position(text, items)
+    if position is not None:
+        return position
+    pieces, at = [], 0
+    for token in tokenize(text):
+        before, after = text[: token.start].rstrip()[-1:], text[token.end + 1 :].lstrip()[:1]
+        # A field, a function, or the word of a literal such as DATE '2026-11-19' is not a name.
+        if token.token_type in _VALUES or before == "." or (after and after in ".('\""):
+            continue
+        named = _named(str(token.text).lower(), items)
+        if named is not None:
+            is_all = (token.start, token.end + 1) == (0, len(text))
+            pieces += [text[at : token.start], named if is_all else f"({named})"]
+            at = int(token.end) + 1
+    return "".join([*pieces, text[at:]])
+
+
+def _at_position(text: str, items: Sequence[Item]) -> str | None:
     bare = text.strip()
-    if bare.isdigit():
-        if not 1 <= int(bare) <= len(items):
-            raise InvalidError(f"SQL: position {bare}: expected 1 to {len(items)}")
-        return items[int(bare) - 1].text
-    name = bare.strip("`").lower()
-    return next((item.text for item in items if item.name.lower() == name), bare)
+    if not bare.isdigit():
+        return None
+    if not 1 <= int(bare) <= len(items):
+        raise InvalidError(f"SQL: position {bare}: expected 1 to {len(items)}")
+    return items[int(bare) - 1].text
+
+
+def _named(name: str, items: Sequence[Item]) -> str | None:
+    """Return the expression of the item with a name, in lower case; None if there is none."""
+    found = {item.text for item in items if item.name.lower() == name}
+    if len(found) > 1:
+        raise InvalidError(f"SQL: {name} is the name of several items: {listed(sorted(found))}")
+    return next(iter(found), None)
 
 
 def _read(source: Source, query: LocalQuery, needed: set[str]) -> pa.RecordBatchReader:
@@ -259,7 +303,7 @@ def _read(source: Source, query: LocalQuery, needed: set[str]) -> pa.RecordBatch
 
 def _grouped(session: Session, source: Source, query: LocalQuery) -> pa.RecordBatchReader:
     schema = source.schema
-    keys = [_of_items(text, query.items) for text in query.group_by]
+    keys = [_grouped_by(text, query.items, schema) for text in query.group_by]
     if query.is_distinct:
         raise session.needs_spark("DISTINCT with GROUP BY")
     key_items = [parse_expression(text, schema) for text in keys]
@@ -289,10 +333,9 @@ def _grouped(session: Session, source: Source, query: LocalQuery) -> pa.RecordBa
         texts = {item.text: at for at, item in enumerate(query.items)}
         orders = []
         for text, descends, nulls_last in query.order_by:
-            wanted = _of_items(text, query.items)
-            if wanted not in texts:
+            if text not in texts:
                 raise session.needs_spark(f"ORDER BY {text} of a grouped query")
-            name = _quoted(outputs[texts[wanted]][0])
+            name = _quoted(outputs[texts[text]][0])
             orders.append(Order(parse_expression(name, table.schema), descends, nulls_last))
         result = ordered(result, orders, None)
     return limited(result, query.offset, query.limit)

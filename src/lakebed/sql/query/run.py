@@ -68,6 +68,8 @@ def _bind(tree: exp.Expression, session: Session) -> None:
         name = str(node.this)
         if name not in session.parameters:
             continue  # reported by the check of the whole statement
+        if isinstance(node.parent, exp.Table):
+            raise InvalidError(f"parameter :{name}: a table has a name, which is not a value")
         value = session.parameters[name]
         if isinstance(value, (list, tuple)):
             made: exp.Expression = exp.Tuple(expressions=[_literal(one, name) for one in value])

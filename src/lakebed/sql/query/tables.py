@@ -156,8 +156,8 @@ def _is_cte(node: exp.Table) -> bool:
 def _as_of(version: exp.Expression | None) -> PointInTime | None:
     if version is None:
         return None
-    given = version.args.get("expression")
-    if not isinstance(given, exp.Literal):
+    given = _constant(version.args.get("expression"))
+    if given is None:
         raise InvalidError(
             f"SQL: {version.name} AS OF: expected a string or a number, such as "
             "TIMESTAMP AS OF '2026-11-15 10:00:00' or VERSION AS OF 3"
@@ -166,6 +166,12 @@ def _as_of(version: exp.Expression | None) -> PointInTime | None:
     if version.name.upper() == "VERSION" and text.isdigit() and len(text) < _INSTANT_DIGITS:
         return int(text)
     return text
+
+
+def _constant(node: exp.Expression | None) -> exp.Literal | None:
+    """Return a string or a number, also that of `TIMESTAMP '...'`; None for anything else."""
+    inner = node.this if isinstance(node, exp.Cast) else node
+    return inner if isinstance(inner, exp.Literal) else None
 
 
 def _function(session: Session, call: exp.Func) -> Source | None:
@@ -210,7 +216,8 @@ def _arguments(call: exp.Func, wanted: Sequence[str]) -> dict[str, str]:
                 f"{call.name}: unknown argument {argument.sql()[:60]}; expected {listed(wanted)}"
                 f"{nearest(name, wanted)}"
             )
-        if not isinstance(value, exp.Literal):
+        constant = _constant(value)
+        if constant is None:
             raise InvalidError(f"{call.name}: {name}: expected a string, found {value.sql()[:60]}")
-        found[name] = str(value.this)
+        found[name] = str(constant.this)
     return found

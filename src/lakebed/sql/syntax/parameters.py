@@ -49,6 +49,8 @@ def _without_comments(text: str) -> str:
     """Return the text with spaces in place of comments, which lie between tokens."""
     pieces, at = [], 0
     for token in tokenize(text):
+        if token.start < at:
+            continue  # sqlglot makes several tokens of `5L`, each with the whole of it as its text
         pieces += [_blank(text[at : token.start]), text[token.start : token.end + 1]]
         at = int(token.end) + 1
     return "".join([*pieces, _blank(text[at:])])
@@ -93,8 +95,8 @@ def spark_arguments(
     """Return the changes to the text that Spark needs, and the arguments to pass to it.
 
     A change is a start, an end and a new text. Spark binds most values itself; a list becomes one
-    parameter per item, and a timestamp is passed as a string, because Spark would read it in the
-    time zone of this machine.
+    parameter per item. A timestamp is passed as a string, because Spark would read it in the time
+    zone of this machine, and so is a date, of which it takes only those after the year 999.
     """
     changes: list[tuple[int, int, str]] = []
     arguments: dict[str, object] = {}
@@ -127,8 +129,13 @@ def _argument(name: str, value: object, arguments: dict[str, object]) -> str:
     if isinstance(value, dt.datetime):
         arguments[name] = _timestamp(value)
         return f"CAST(:{name} AS {'TIMESTAMP_NTZ' if value.tzinfo is None else 'TIMESTAMP'})"
+    if isinstance(value, dt.date):
+        arguments[name] = value.isoformat()
+        return f"CAST(:{name} AS DATE)"
     if isinstance(value, bytearray):
         value = bytes(value)
+    if isinstance(value, int) and not -_LONG <= value < _LONG:
+        value = Decimal(value)
     arguments[name] = value
     return f":{name}"
 
