@@ -2,7 +2,6 @@
 
 import datetime as dt
 import itertools
-import re
 from decimal import Decimal
 from functools import reduce
 from pathlib import Path
