@@ -101,7 +101,7 @@ def page(found: dict) -> str:
                 [
                     count,
                     ", ".join(f"{s:.2f}" for s in taken),
-                    str(found["indexing"]["ratio"].get(count, "1")),
+                    str(found["indexing"]["upserts_ratio"].get(count, "1")),
                 ]
                 for count, taken in found["indexing"]["upserts"].items()
             ],
