@@ -101,7 +101,7 @@ def page(found: dict) -> str:
                 [
                     count,
                     ", ".join(f"{s:.2f}" for s in taken),
-                    str(found["indexing"]["ratio"].get(count, "1")),
+                    str(found["indexing"]["upserts_ratio"].get(count, "1")),
                 ]
                 for count, taken in found["indexing"]["upserts"].items()
             ],
@@ -128,7 +128,10 @@ def page(found: dict) -> str:
         table(
             ["file groups", "by key", "by value", "upsert of 10 rows"],
             [
-                [f"{of['file_groups']:,}", *(both(of[work]) for work in ("key", "value", "upsert"))]
+                [
+                    f"{of['file_groups']:,}",
+                    *(both(of[work]["ms"]) for work in ("key", "value", "upsert")),
+                ]
                 for of in found["partitions"].values()
             ],
         ),

@@ -83,16 +83,19 @@ def main() -> None:
             for name in list(INDEXES)[:count]:
                 table.create_index(name, INDEXES[name])
         tables = {n: lakebed.open_table(None, os.path.join(folder, str(n))) for n in (0, 1, 3)}
-        seconds: dict[int, list[float]] = {n: [] for n in tables}
+        clocks = {"upserts": time.perf_counter, "upserts_cpu": time.process_time}
+        seconds = {kind: {n: list[float]() for n in tables} for kind in clocks}
         for number in sorted(os.listdir(args.updates), key=int):
             rows = pq.read_table(pathlib.Path(args.updates) / number)
             for count, table in tables.items():
-                start = time.perf_counter()
+                start = {kind: clock() for kind, clock in clocks.items()}
                 table.upsert(rows)
-                seconds[count].append(round(time.perf_counter() - start, 3))
-        answer["upserts"] = {str(n): taken for n, taken in seconds.items()}
-        middle = {n: statistics.median(taken) for n, taken in seconds.items()}
-        answer["ratio"] = {str(n): round(middle[n] / middle[0], 2) for n in (1, 3)}
+                for kind, clock in clocks.items():
+                    seconds[kind][count].append(round(clock() - start[kind], 3))
+        for kind, of in seconds.items():
+            answer[kind] = {str(n): taken for n, taken in of.items()}
+            middle = {n: statistics.median(taken) for n, taken in of.items()}
+            answer[f"{kind}_ratio"] = {str(n): round(middle[n] / middle[0], 2) for n in (1, 3)}
         answer["shares"] = [
             {"index": found.name, "entries": found.entries, "bytes": found.size_bytes}
             for found in tables[3].indexes()

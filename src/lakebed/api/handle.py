@@ -127,7 +127,7 @@ class TableHandle:
             snapshot.timeline,
         )
         # A lost file may have been restored from a copy.
-        if held is not None and same and not held.snapshot.was_damaged:
+        if held is not None and same and not held.snapshot.damaged:
             return held.snapshot
         self._held = _Held(snapshot)
         return snapshot

@@ -40,6 +40,12 @@ def int64_array(values: Ints, nulls: npt.NDArray[np.bool_] | None = None) -> pa.
     return pa.Array.from_buffers(pa.int64(), len(values), [valid, data])
 
 
+def bool_array(values: npt.NDArray[np.bool_]) -> pa.BooleanArray:
+    """Return `values` as an Arrow column."""
+    data = pa.py_buffer(np.packbits(values, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, data])
+
+
 def uint8_array(values: Bytes) -> pa.UInt8Array:
     """Return `values` as an Arrow column."""
     data = pa.py_buffer(np.ascontiguousarray(values, np.uint8))

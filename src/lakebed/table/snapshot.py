@@ -78,6 +78,8 @@ class Snapshot:
     """The file groups of pending compactions, if they were read with the timeline."""
     partitions: frozenset[str] | None = field(default=None, repr=False)
     """The partitions that the snapshot is limited to; None for the whole table."""
+    damaged: list[FileGroupId] = field(default_factory=list, repr=False, compare=False)
+    """Some of the damaged file groups that were found so far, here or in limited snapshots."""
 
     def within(self, partitions: Iterable[str]) -> "Snapshot":
         """Return the snapshot limited to some partitions, which lists only these.
@@ -213,6 +215,11 @@ class Snapshot:
     @cached_property
     def damage(self) -> Mapping[FileGroupId, tuple[LostFile, ...]]:
         """Return the lost files of the newest slice of each damaged file group."""
+        found = self._find_damage()
+        self.damaged.extend([*found][:1])
+        return found
+
+    def _find_damage(self) -> Mapping[FileGroupId, tuple[LostFile, ...]]:
         if self.kept is not None:
             there = {file.path for file in self.files}
             return lost_kept_files(self.kept, there, self.timeline.until)
@@ -241,13 +248,6 @@ class Snapshot:
     def is_listed(self) -> bool:
         """Return whether all files have already been listed."""
         return "slices" in self.__dict__
-
-    @property
-    def was_damaged(self) -> bool:
-        """Return whether damage was found; False also if `damage` has not been computed yet."""
-        if self.__dict__.get("damage"):
-            return True
-        return any(part.was_damaged for part in self._parts.values())
 
     @cached_property
     def logical_slices(self) -> Mapping[FileGroupId, Mapping[str, FileSlice]]:

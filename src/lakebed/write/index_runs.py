@@ -15,9 +15,10 @@ from lakebed.commit.hold import TableHold
 from lakebed.commit.rollback import side_path
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.index.secondary.definition import parse_definitions
-from lakebed.index.secondary.entries import make_keys, sort_entries, write_entries
+from lakebed.index.secondary.entries import make_keys, sorted_parts, write_entries
 from lakebed.index.secondary.manifest import CommitRuns, RunFile, list_runs
 from lakebed.index.secondary.new_entries import EntryKind, EntryMaker, NewEntries
+from lakebed.merge.arrays import bool_array
 from lakebed.merge.run import DELETED, FLAGS
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
@@ -148,8 +149,7 @@ class _OneIndex:
 
     def _add(self, kind: EntryKind, entries: pa.RecordBatch) -> None:
         if entries.num_rows:
-            # Concatenated ascending runs are sorted in a fraction of the time.
-            self._held[kind].append(sort_entries([entries]))
+            self._held[kind].append(entries)
             self.bytes += entries.nbytes
 
     def write_held(self) -> None:
@@ -159,7 +159,7 @@ class _OneIndex:
             path = run_path(self._spec.config, self._maker.folder, self._spec.instant, name)
             self._spec.fence.check()
             self._written[kind].append(
-                write_entries(self._spec.storage, path, [sort_entries(held)], compress=False)
+                write_entries(self._spec.storage, path, sorted_parts(held), compress=False)
             )
             self._spec.fence.check_written([path])
         self._held.clear()
@@ -243,7 +243,7 @@ class IndexParticipant:
         ):
             name = f"{number}-{kind}.parquet" if number else f"{kind}.parquet"
             path = run_path(spec.config, folder, spec.instant, name)
-            runs.append(write_entries(spec.storage, path, [sort_entries(part)], compress=False))
+            runs.append(write_entries(spec.storage, path, sorted_parts(part), compress=False))
         return runs
 
     def _delete_unlisted(self, instant: Instant, folder: str, listed: CommitRuns) -> None:
@@ -285,4 +285,4 @@ def split_deletes(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]
     gone = rows.column(FLAGS).to_numpy() & DELETED != 0
     if not gone.any():
         return rows, rows.slice(0, 0)
-    return rows.filter(pa.array(~gone)), rows.filter(pa.array(gone))
+    return rows.filter(bool_array(~gone)), rows.filter(bool_array(gone))

@@ -87,6 +87,20 @@ def test_other_partitions_read_and_write_while_one_has_lost_a_file(kind, way):
     assert in_partition(user_rows(hurt), "A") == in_partition(rows, "A")
 
 
+def test_a_lookup_finds_a_file_that_was_brought_back():
+    table = loaded(**KINDS[0])
+    storage, victim = table._storage, newest_base(table, "A")
+    keys = [{"id": row["id"], "dt": "A"} for row in A.to_pylist()]
+    data = storage.read(victim)
+    storage.delete(victim)
+    hurt = reopen(storage, table._clock)
+    with pytest.raises(CorruptError, match=victim):
+        hurt.lookup(keys)
+    assert hurt.lookup([{"id": "b3", "dt": "B"}]).num_rows == 1
+    storage.put(victim, data)
+    assert hurt.lookup(keys).num_rows == A.num_rows
+
+
 def test_other_file_groups_of_the_same_partition_read_and_write():
     table = loaded()
     victim = newest_base(table, "A")

@@ -285,6 +285,23 @@ def test_statistics_that_differ_from_footers_are_an_error_and_repaired():
     assert storage.read(path) == held[path]
 
 
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("amount", [1.0, NAN, 5e-324]),
+        ("amount", [2.0, NAN]),
+        ("amount", [NAN]),
+        ("name", ["a", "a" * 5_000]),
+    ],
+    ids=["NaN and numbers", "NaN and one number", "only NaN", "a value too long for a bound"],
+)
+def test_statistics_of_a_write_are_those_of_its_footers(column, values):
+    table = filled()
+    made = [rows(PARTITIONS * (at + 1), **{column: value}) for at, value in enumerate(values)]
+    table.insert_overwrite(pa.concat_tables(made))
+    assert not [f for f in verify_table(table._storage) if f.code is Code.FILE_INDEX]
+
+
 def test_no_flipped_byte_of_statistics_changes_what_they_say():
     table = filled()
     [path] = runs(table._storage)

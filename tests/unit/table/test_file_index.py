@@ -5,11 +5,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lakebed.api.table import Table
-from lakebed.errors import CorruptError, DamageWarning
+from lakebed.errors import CorruptError, DamageWarning, NotFoundError
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.model.clock import ManualClock
@@ -24,7 +25,14 @@ from lakebed.services.verify.verify import verify
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
 from lakebed.table.files.archived_files import ARCHIVED_FILES_PATH
-from lakebed.table.files.file_index import FILES_FOLDER, FileRun, folder_of, run_path, write_run
+from lakebed.table.files.file_index import (
+    FILES_FOLDER,
+    FileRun,
+    HeldRows,
+    folder_of,
+    run_path,
+    write_run,
+)
 from lakebed.table.snapshot import Snapshot
 from support.faulty import FaultyStorage
 from support.tables import batch, contents, copy_of, make, reopen, user_rows
@@ -221,6 +229,30 @@ def test_no_flipped_byte_of_a_run_changes_what_it_says():
         except CorruptError:
             refused += 1
     assert refused > len(whole) // 20
+
+
+def test_partitions_of_one_row_group_are_read_at_once():
+    table = filled()
+    storage = table._storage
+    [path] = runs(storage)
+    run, held = FileRun(storage, path), HeldRows()
+    partitions = [frozenset({f"p{number}"}) for number in range(len(ROWS))]
+    wanted = [run.read(partition) for partition in partitions]
+    assert run.read(partitions[0], held) == wanted[0]
+    storage.delete(path)
+    assert [run.read(partition, held) for partition in partitions] == wanted
+    with pytest.raises(NotFoundError):
+        run.read(partitions[0], HeldRows())
+
+
+def test_few_row_groups_are_held():
+    held = HeldRows()
+    head = None
+    for number in range(40):
+        held.keep(head, {number: pa.table({"path": [f"p/{number}"]})})
+    assert [*held.groups] == [*range(8, 40)]
+    held.keep(head, {number: pa.table({"path": ["p"]}) for number in range(100, 200)})
+    assert [*held.groups] == [*range(8, 40)]
 
 
 def test_a_run_that_differs_from_its_commit_is_an_error_and_repaired():

@@ -8,7 +8,7 @@ ignored, because their order is undefined.
 """
 
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -82,11 +82,16 @@ def parse_statistics(
 
 
 def written_statistics(
-    metadata: pq.FileMetaData, columns: Collection[str], without_nan: Collection[str]
+    metadata: pq.FileMetaData,
+    columns: Collection[str],
+    without_nan: Collection[str],
+    with_nan: Sequence[Collection[str]],
 ) -> list[Mapping[str, ChunkStatistics]]:
     """Return what `parse_statistics` returns for a file that pyarrow has just written.
 
-    `metadata` is in memory, so pyarrow's accessor is safe, and much quicker than parsing.
+    `metadata` is in memory, so pyarrow's accessor is safe, and much quicker than parsing. Of a value
+    that is too long for a bound, pyarrow does not return the other bound either. `with_nan` are the
+    columns with NaN in each row group: `mark_nan` replaces their upper bounds, and equal lower ones.
     """
     paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
     leaves = [(number, path) for number, path in enumerate(paths) if path in columns]
@@ -95,20 +100,28 @@ def written_statistics(
         chunks = metadata.row_group(group)
         found.append(
             {
-                path: _written(chunks.column(number), may_be_nan=path not in without_nan)
+                path: _written(
+                    chunks.column(number),
+                    may_be_nan=path not in without_nan,
+                    is_marked=path in with_nan[group],
+                )
                 for number, path in leaves
             }
         )
     return found
 
 
-def _written(chunk: pq.ColumnChunkMetaData, *, may_be_nan: bool) -> ChunkStatistics:
+def _written(
+    chunk: pq.ColumnChunkMetaData, *, may_be_nan: bool, is_marked: bool
+) -> ChunkStatistics:
     physical = Physical[chunk.physical_type]
     told = chunk.statistics
     if told is None:
         return ChunkStatistics(physical, chunk.num_values, None, None, None, may_be_nan)
     lower = _plain(told.min_raw, physical) if told.has_min_max else None
     upper = _plain(told.max_raw, physical) if told.has_min_max else None
+    if is_marked:
+        lower, upper = None if lower == upper else lower, None
     nulls = told.null_count if told.has_null_count else None
     return ChunkStatistics(physical, chunk.num_values, nulls, lower, upper, may_be_nan)
 

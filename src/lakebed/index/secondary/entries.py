@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lakebed.format.index.ordered_bytes import encode_keys, encode_rows
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
 from lakebed.index.secondary.definition import column_values
+from lakebed.index.secondary.key_order import key_order
 from lakebed.index.secondary.manifest import RunFile
 from lakebed.storage.storage import Storage
 from lakebed.table.read.key_filter import KeyFilter, Range, first_keys
@@ -102,16 +103,26 @@ def row_keys(entries: pa.RecordBatch) -> pa.Array:
 
 def sort_entries(entries: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Return entries in ascending order without duplicates."""
+    gathered = _gather(entries)
+    return gathered.take(key_order(gathered.column(ENTRY_KEY)))
+
+
+def sorted_parts(entries: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield entries in ascending order without duplicates, as many at a time as a row group has.
+
+    The memory of a part serves the next one; new memory takes longer than the sort.
+    """
+    gathered = _gather(entries)
+    order = key_order(gathered.column(ENTRY_KEY))
+    for start in range(0, len(order), _ROW_GROUP_ROWS):
+        yield gathered.take(order.slice(start, _ROW_GROUP_ROWS))
+
+
+def _gather(entries: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     held = [batch for batch in entries if batch.num_rows]
     if not held:
         return pa.RecordBatch.from_pylist([], ENTRY_SCHEMA)
-    gathered = held[0] if len(held) == 1 else pa.concat_batches(held)
-    ordered = gathered.take(pc.sort_indices(gathered.column(ENTRY_KEY)))
-    keys = ordered.column(ENTRY_KEY)
-    rises = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
-    if pc.all(rises, min_count=0).as_py():
-        return ordered
-    return ordered.filter(pa.concat_arrays([pa.array([True]), rises]))
+    return held[0] if len(held) == 1 else pa.concat_batches(held)
 
 
 def write_entries(

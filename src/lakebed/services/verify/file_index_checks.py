@@ -10,7 +10,7 @@ from functools import partial
 from lakebed.commit.hold import TableHold
 from lakebed.commit.indexed_files import needed_statistics
 from lakebed.errors import DAMAGE_ERRORS, LakebedError
-from lakebed.format.files.parquet_statistics import FileStatistics
+from lakebed.format.files.parquet_statistics import ChunkStatistics, FileStatistics
 from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.names.instant_name import LAYOUT_1
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -115,8 +115,15 @@ def _differing(storage: Storage, held: tuple[str, FileStatistics], task: TaskId)
         found = read_statistics(storage, path, told.columns)
     except DAMAGE_ERRORS:
         return ""  # another check reports the file
-    same = found.schema == told.schema and found.columns == told.columns
-    return "" if same else path
+    same = found.schema == told.schema and found.columns.keys() == told.columns.keys()
+    return "" if same and all(map(_agree, found.columns.values(), told.columns.values())) else path
+
+
+def _agree(found: ChunkStatistics, told: ChunkStatistics) -> bool:
+    """Return whether statistics are those of a footer, or lack bounds that the footer has."""
+    lower = None if told.lower is None else found.lower
+    upper = None if told.upper is None else found.upper
+    return replace(found, lower=lower, upper=upper) == told
 
 
 def _unread(severity: Severity, path: str, message: str) -> Finding:

@@ -28,6 +28,7 @@ from lakebed.table.files.file_index import (
     FILES_FOLDER,
     CommitFiles,
     FileRun,
+    HeldRows,
     commit_files,
     key_ranges_of,
     run_path,
@@ -54,6 +55,7 @@ class _Indexed:
     run: FileRun
     # One attribute, so that threads see the files and the partitions together.
     known: tuple[CommitFiles, frozenset[str] | None] | None = None
+    held: HeldRows = field(default_factory=HeldRows)
 
     def within(self, partitions: frozenset[str] | None) -> CommitMetadata:
         files, there = self.known or (None, frozenset[str]())
@@ -61,10 +63,10 @@ class _Indexed:
             if there is None or (partitions is not None and partitions <= there):
                 return files.within(partitions)
             if partitions is not None and len(there | partitions) <= _MAX_PARTITIONS:
-                files = files.plus(self.run.read(partitions - there))
+                files = files.plus(self.run.read(partitions - there, self.held))
                 self.known = files, there | partitions
                 return files.within(partitions)
-        files = self.run.read(partitions)
+        files = self.run.read(partitions, self.held)
         self.known = files, partitions
         return files.within(partitions)
 

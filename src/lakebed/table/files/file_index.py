@@ -44,6 +44,8 @@ ROW_GROUP_ROWS: Final = 2048
 """Rows of a row group: the fewest files that are read at once from a file sorted by path."""
 
 _FEW_PARTITIONS: Final = 32
+# Of a run, row groups with up to 65,536 files are kept in memory.
+_HELD_GROUPS: Final = 32
 _CHECKSUM: Final = b"lakebed.commit.crc32"
 _COMMIT: Final = b"lakebed.commit"
 _SCHEMA: Final = pa.schema(
@@ -223,18 +225,78 @@ def _encode_head(metadata: CommitMetadata, paths: list[str]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
+class _Head:
+    """Our entry in the footer of a run: what each row group lists, and the rest of the commit."""
+
+    metadata: CommitMetadata
+    rows: int
+    bounds: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def parse(cls, file: pq.ParquetFile) -> "_Head":
+        if file.schema_arrow.names != _SCHEMA.names:
+            raise ValueError(f"columns {_SCHEMA.names}, found {file.schema_arrow.names}")
+        marks = file.schema_arrow.metadata or {}
+        if int(marks[_CHECKSUM]) != crc32(marks[_COMMIT]):
+            raise ValueError("the checksum of its footer does not match")
+        values = json.loads(marks[_COMMIT])
+        found = cls(
+            _decode_head(values),
+            values["rows"],
+            tuple((low, high) for low, high in values["bounds"]),
+        )
+        if found.bounds and file.metadata.num_row_groups != len(found.bounds):
+            raise ValueError(
+                f"{len(found.bounds)} row groups, found {file.metadata.num_row_groups}"
+            )
+        return found
+
+    def groups(self, partitions: Set[str] | None) -> list[int]:
+        """Return the row groups that may list files of `partitions`."""
+        return [n for n, (low, high) in enumerate(self.bounds) if _may_list(low, high, partitions)]
+
+    def check(self, group: int, rows: pa.Table) -> None:
+        """Raise ValueError if these are not the rows of a row group."""
+        expected = min(ROW_GROUP_ROWS, self.rows - group * ROW_GROUP_ROWS)
+        if rows.num_rows != expected:
+            raise ValueError(f"{expected} rows in row group {group}, found {rows.num_rows}")
+        paths = rows.column("path")
+        if (paths[0].as_py(), paths[-1].as_py()) != self.bounds[group]:
+            raise ValueError(f"paths from {self.bounds[group][0]} on, found {paths[0]}")
+
+
+@dataclass(slots=True)
+class HeldRows:
+    """Row groups of a run that were read last, kept in memory.
+
+    A row group lists a thousand partitions and more; without it, each of them would decode it again.
+    """
+
+    head: _Head | None = None
+    groups: dict[int, pa.Table] = field(default_factory=dict)
+
+    def keep(self, head: _Head, groups: Mapping[int, pa.Table]) -> None:
+        """Add row groups; beyond a limit, forget older ones."""
+        self.head = head
+        if len(groups) <= _HELD_GROUPS:
+            # A new dict, so that another thread's search is not disturbed.
+            self.groups = dict([*self.groups.items(), *groups.items()][-_HELD_GROUPS:])
+
+
+@dataclass(frozen=True, slots=True)
 class FileRun:
     """The file index run of one commit."""
 
     storage: Storage
     path: str
 
-    def read(self, partitions: Set[str] | None) -> CommitFiles:
+    def read(self, partitions: Set[str] | None, held: HeldRows | None = None) -> CommitFiles:
         """Read the files of `partitions`, from row groups that may list them; None means all.
 
-        Raises CorruptError if the run is damaged, and NotFoundError if it does not exist.
+        Row groups that are `held` are not read again, and others are added. Raises CorruptError if
+        the run is damaged, and NotFoundError if it does not exist.
         """
-        table, head = self._table(_SCHEMA.names, partitions)
+        table, head = self._table(_SCHEMA.names, partitions, held)
         stats: dict[str, list[WriteStat]] = {}
         replaced: dict[str, list[str]] = {}
         for row in table.to_pylist():
@@ -271,49 +333,50 @@ class FileRun:
         return found.cast(KEY_RANGES)
 
     def _table(
-        self, columns: list[str], partitions: Set[str] | None
+        self, columns: list[str], partitions: Set[str] | None, held: HeldRows | None = None
     ) -> tuple[pa.Table, CommitMetadata]:
+        known = {} if held is None else held.groups
+        if held is not None and (head := held.head) is not None:
+            wanted = head.groups(partitions)
+            if known.keys() >= {*wanted}:
+                return _join([known[n] for n in wanted], columns, partitions), head.metadata
         with self.storage.open_read(self.path) as source:
             try:
                 file = pq.ParquetFile(source, page_checksum_verification=True)
-                return _read_rows(file, columns, partitions)
+                head = _Head.parse(file)
+                wanted = head.groups(partitions)
+                read = _read_groups(file, head, columns, [n for n in wanted if n not in known])
             except _DAMAGE as error:
                 raise CorruptError(
                     f"{self.path}: expected a run of the file index: {error}"
                 ) from error
+        if held is not None:
+            held.keep(head, read)
+        found = {**known, **read}
+        return _join([found[n] for n in wanted], columns, partitions), head.metadata
 
 
-def _read_rows(
-    file: pq.ParquetFile, columns: list[str], partitions: Set[str] | None
-) -> tuple[pa.Table, CommitMetadata]:
-    """Return the rows of `partitions`, and the commit's other metadata.
+def _read_groups(
+    file: pq.ParquetFile, head: _Head, columns: list[str], groups: list[int]
+) -> dict[int, pa.Table]:
+    """Return row groups of a run.
 
     A Parquet footer has no checksum. So the row groups to read, and the rows expected in them, are
     taken from our own entry in the footer, which has a checksum.
     """
-    if file.schema_arrow.names != _SCHEMA.names:
-        raise ValueError(f"columns {_SCHEMA.names}, found {file.schema_arrow.names}")
-    marks = file.schema_arrow.metadata or {}
-    if int(marks[_CHECKSUM]) != crc32(marks[_COMMIT]):
-        raise ValueError("the checksum of its footer does not match")
-    values = json.loads(marks[_COMMIT])
-    bounds: list[tuple[str, str]] = [(low, high) for low, high in values["bounds"]]
-    if bounds and file.metadata.num_row_groups != len(bounds):
-        raise ValueError(f"{len(bounds)} row groups, found {file.metadata.num_row_groups}")
-    groups = [n for n, (low, high) in enumerate(bounds) if _may_list(low, high, partitions)]
-    # A thread would take longer to start than to read.
-    table = file.read_row_groups(groups, columns=columns, use_threads=False)
-    table = table.cast(pa.schema([_SCHEMA.field(name) for name in table.column_names]))
-    at, paths = 0, table.column("path")
+    found = {}
+    schema = pa.schema([_SCHEMA.field(name) for name in columns])
     for number in groups:
-        rows = min(ROW_GROUP_ROWS, values["rows"] - number * ROW_GROUP_ROWS)
-        ends = (paths[at].as_py(), paths[at + rows - 1].as_py())
-        if ends != bounds[number]:
-            raise ValueError(f"paths from {bounds[number][0]} on, found {ends[0]}")
-        at += rows
-    if at != table.num_rows:
-        raise ValueError(f"{at} rows, found {table.num_rows}")
-    return _within(table, partitions), _decode_head(values)
+        # A thread would take longer to start than to read.
+        rows = file.read_row_group(number, columns=columns, use_threads=False)
+        found[number] = rows.select(columns).cast(schema)
+        head.check(number, rows)
+    return found
+
+
+def _join(groups: list[pa.Table], columns: list[str], partitions: Set[str] | None) -> pa.Table:
+    empty = _SCHEMA.empty_table().select(columns)
+    return pa.concat_tables([empty, *(_within(rows, partitions) for rows in groups)])
 
 
 def read_partitions(

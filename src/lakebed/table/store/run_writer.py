@@ -234,7 +234,7 @@ class RunWriter(NewRun):
         """Return the statistics of `columns` in the closed file."""
         assert self._writer is not None
         metadata = self._writer.writer.metadata
-        groups = written_statistics(metadata, columns, self._without_nan)
+        groups = written_statistics(metadata, columns, self._without_nan, self._nans)
         return summarize(metadata.schema.to_arrow_schema(), groups)
 
     def _other_footer(self) -> dict[str, str]:
