@@ -8,7 +8,9 @@ import pytest
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-@pytest.mark.parametrize(("name", "count"), [("column-groups", 8), ("convert", 1)])
+@pytest.mark.parametrize(
+    ("name", "count"), [("column-groups", 8), ("convert", 1), ("polars-duckdb", 4)]
+)
 def test_a_page_runs_from_top_to_bottom(name, count, capsys):
     page = DOCS / f"{name}.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.api.scanning.terms import Terms
-from lakebed.expr.spelling import column_text
+from lakebed.scan.spelling import column_text
 
 _SIGNS = {
     "equal": "=",

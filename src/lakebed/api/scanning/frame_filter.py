@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakebed.api.scanning.terms import Terms
-from lakebed.expr.spelling import column_text, like_text
+from lakebed.scan.spelling import column_text, like_text
 
 if TYPE_CHECKING:
     from polars._typing import ClosedInterval

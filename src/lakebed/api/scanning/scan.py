@@ -83,11 +83,11 @@ class TableScan:
             >>> duckdb.sql("SELECT v FROM rows WHERE id > 1").fetchall()
             [('b',)]
         """
-        duckdb = load_extra("duckdb", "2.0", "duckdb", "to_duckdb")
+        package: Any = load_extra("duckdb", "2.0", "duckdb", "to_duckdb")
         from lakebed.api.scanning.dataset import ScanDataset  # noqa: PLC0415 - slow to import
 
-        found: Any = duckdb if connection is None else connection
-        relation: duckdb.DuckDBPyRelation = found.from_arrow(ScanDataset(self._source))
+        reader = package if connection is None else connection
+        relation: duckdb.DuckDBPyRelation = reader.from_arrow(ScanDataset(self._source))
         return relation
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

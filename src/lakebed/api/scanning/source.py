@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakebed.expr.spelling import understood
+from lakebed.scan.spelling import understood
 
 Read = Callable[[Sequence[str], str | None], pa.RecordBatchReader]
 
@@ -25,8 +25,9 @@ class ScanSource:
 
         Of the predicates in `pushed`, None and those that the table does not understand are ignored.
         """
-        both = [f"({text})" for text in (self.where, understood(pushed, self.schema)) if text]
-        where = " AND ".join(both) or None
+        where = understood(pushed, self.schema)
+        if self.where is not None:
+            where = self.where if where is None else f"({self.where}) AND ({where})"
         if columns:
             return self.open(columns, where)
         rows = self.open(self.schema.names[:1], where)

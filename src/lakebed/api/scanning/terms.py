@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from lakebed.expr.spelling import MAX_LIST, column_text, literal_text
+from lakebed.scan.spelling import MAX_LIST, column_text, literal_text
 
 # Finer values are not values of a column, and Python's datetime would truncate them.
 _UNITS = ("s", "ms", "us")

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from lakebed.expr.spelling import MAX_LIST, column_text, like_text, literal_text, understood
+from lakebed.scan.spelling import MAX_LIST, column_text, like_text, literal_text, understood
 
 _SIGNS: dict[type[Filter], str] = {
     EqualTo: "=",
