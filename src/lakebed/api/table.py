@@ -15,6 +15,7 @@ from lakebed.api.scanning.scan import TableScan
 from lakebed.api.scanning.source import ScanSource
 from lakebed.errors import DamageWarning, InvalidError, LakebedError, UnsupportedError
 from lakebed.format.names.meta_columns import META_COLUMNS, META_FIELDS
+from lakebed.model.extras import load_extra
 from lakebed.model.options.services import INDEX_ADVISOR
 from lakebed.scan.explain import Explanation, explain_scan
 from lakebed.scan.lookup import look_up, plan_lookup
@@ -260,7 +261,11 @@ class Table(TableMerges):
         until: Moment | None = None,
         mode: str = "snapshot",
     ) -> Any:
-        """Return the rows as an in-memory pandas DataFrame; takes the arguments of `read`."""
+        """Return the rows as an in-memory pandas DataFrame; takes the arguments of `read`.
+
+        Needs pandas.
+        """
+        load_extra("pandas", "2.2", None, "to_pandas")
         return self.to_arrow(columns, where, as_of, since, until, mode).to_pandas()
 
     def lookup(
