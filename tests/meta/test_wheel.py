@@ -83,3 +83,16 @@ def test_the_changelog_is_of_the_version(metadata):
     assert version == PROJECT["version"]
     first = re.search(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
     assert first.split()[0] == ("Unreleased" if ".dev" in version else version)
+
+
+def test_duckdb_comes_with_what_it_needs_for_timestamps(metadata):
+    needed = [text for text in metadata.get_all("Requires-Dist") if 'extra == "duckdb"' in text]
+    code = """if True:
+        import sys
+        sys.modules["pytz"] = None
+        import duckdb
+        duckdb.sql("SELECT TIMESTAMPTZ '2026-11-15 00:00:00+00'").fetchall()
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pytz" in done.stderr
+    assert sorted(re.match(r"[\w-]+", text)[0] for text in needed) == ["duckdb", "pytz"]
