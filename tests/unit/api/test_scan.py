@@ -4,7 +4,7 @@ import datetime as dt
 import decimal
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -561,3 +561,53 @@ def test_a_long_chain_of_conditions_is_pushed_down_or_left_out():
         every, some = every & (c("n") != i), some | (c("n") == i)
     assert len([text for text in frame_texts(every, schema) if text is not None]) > 100
     assert frame_texts(some, schema) == [None]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        c("n") == pl.lit(pl.Series([1, 2])),  # row by row
+        c("n") > pl.lit(pl.Series([], dtype=pl.Int64)),
+        c("n") == pl.lit(2**100, pl.Int128),
+        c("n").is_in(pl.Series([2**100], dtype=pl.Int128)),
+        c("n").is_in(c("l")),
+        c("n") == pl.lit(None),
+        c("id") == pl.lit(object(), pl.Object),
+        c("id") == pl.lit("a", pl.Categorical),
+        c("id").str.starts_with(pl.lit(None, pl.String)),
+        c("id").str.starts_with(c("id")),
+        c("l") == [1, 2],
+        c("n").over("id") > 3,
+        c("nothing") == 1,
+    ],
+    ids=str,
+)
+def test_what_is_not_a_comparison_with_one_value_is_left_out(expression):
+    assert frame_texts(expression, SCHEMA) == [None]
+    assert frame_texts((c("n") < 5) & expression, SCHEMA) == ["`n` < 5", None]
+
+
+def test_a_query_that_has_its_rows_stops_the_stream_and_none_reads_far_ahead():
+    schema, total, pulled = pa.schema([("id", pa.int64())]), 2_000, []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for i in range(total):
+            pulled.append(i)
+            yield pa.record_batch([pa.array(range(i * 1_000, i * 1_000 + 1_000))], schema=schema)
+
+    def read(columns: Sequence[str], where: str | None) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+    source = ScanSource(schema, None, read)
+    even = lazy_frame(source).filter(c("id") % 2 == 0)
+    with duckdb.connect() as connection:
+        relation = connection.from_arrow(ScanDataset(source)).filter("id % 2 = 0")
+        for query, rows in (
+            (lambda: even.head(5).collect(), 5),
+            (lambda: even.head(5).collect(engine="streaming"), 5),
+            (lambda: next(iter(even.collect_batches(chunk_size=1_000))), 1_000),
+            (lambda: relation.limit(5).fetchall(), 5),
+        ):
+            pulled.clear()
+            assert len(query()) == rows
+            assert 0 < len(pulled) < total // 4

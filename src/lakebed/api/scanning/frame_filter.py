@@ -79,16 +79,17 @@ def _within(one: pl.Expr, terms: Terms) -> str | None:
     if len(inputs) == 2:
         column, values = inputs
         if one.meta.eq(column.is_in(values)):
-            return terms.listed(path, _values(values))
+            found = _values(values)
+            return None if found is None else terms.listed(path, found)
         if one.meta.eq(column.str.starts_with(values)) and terms.is_string(path):
-            (prefix,) = _values(values).to_pylist()
-            return like_text(column_text(*path), "", prefix, "%") if prefix is not None else None
+            prefix = _scalar(values).as_py()
+            return like_text(column_text(*path), "", prefix, "%") if type(prefix) is str else None
     if len(inputs) == 3:
         column, low, high = inputs
         for closed, signs in _WITHIN.items():
             if one.meta.eq(column.is_between(low, high, closed)):
                 pairs = zip(signs, (low, high), strict=True)
-                parts = [terms.compared(path, sign, _values(bound)[0]) for sign, bound in pairs]
+                parts = [terms.compared(path, sign, _scalar(bound)) for sign, bound in pairs]
                 return " AND ".join(f"({part})" for part in parts if part is not None) or None
     return None
 
@@ -120,7 +121,7 @@ def _exact(one: pl.Expr, terms: Terms) -> str | None:
             path = _path(left)
             if path is None or not right.meta.is_literal():
                 return None
-            return terms.compared(path, sign, _values(right)[0])
+            return terms.compared(path, sign, _scalar(right))
     return None
 
 
@@ -150,9 +151,22 @@ def _path(one: pl.Expr) -> tuple[str, ...] | None:
     return (*above, name)
 
 
-def _values(literal: pl.Expr) -> pa.Array:
-    """Return the value of a literal, or those of a literal list, with their types."""
+def _scalar(literal: pl.Expr) -> pa.Scalar:
+    """Return the value of a literal with its type; null for a series, and where Arrow has no such."""
+    values = _array(pl.select(literal).to_series())
+    return values[0] if len(values) == 1 else pa.scalar(None)
+
+
+def _values(literal: pl.Expr) -> pa.Array | None:
+    """Return the values of a literal list or series; None where Arrow has no such type."""
     values = pl.select(literal).to_series()
-    if isinstance(values.dtype, pl.List):
-        values = values.explode()
-    return values.to_arrow()
+    found = _array(values.explode() if isinstance(values.dtype, pl.List) else values)
+    return None if pa.types.is_null(found.type) and len(found) else found
+
+
+def _array(values: pl.Series) -> pa.Array:
+    """Return values as an array; nulls of type null where Arrow has no such type."""
+    try:
+        return values.to_arrow()
+    except (pl.exceptions.PolarsError, pa.ArrowException):
+        return pa.nulls(len(values))
