@@ -580,7 +580,6 @@ def test_a_long_chain_of_conditions_is_pushed_down_or_left_out():
         c("n").over("id") > 3,
         c("nothing") == 1,
     ],
-    ids=str,
 )
 def test_what_is_not_a_comparison_with_one_value_is_left_out(expression):
     assert frame_texts(expression, SCHEMA) == [None]
