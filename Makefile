@@ -75,6 +75,7 @@ bench: java setup $(HUDI_VENV)/.ready ## measure against Apache Hudi; figures go
 docs: setup ## build the documentation
 	$(BIN)/python scripts/options_page.py
 	$(BIN)/python scripts/storage_page.py
+	$(BIN)/python scripts/figures.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 dist: setup ## build the wheel into dist/

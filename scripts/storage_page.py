@@ -9,17 +9,26 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "storage.md"
 _HEAD = """# Object stores
 
 A table is on local disk, or below a URL of an object store: `s3://bucket/path` (or `s3a://`), `gs://bucket/path`, `az://container/path` (or
-`abfs://`, `abfss://`). `create_table` and `open_table` take its options as `storage_options={...}`, the command `lakebed` as `-o KEY=VALUE`,
-`format("lakebed")` as options that start with `lakebed.storage.`:
+`abfs://`, `abfss://`). `create_table` and `open_table` take its options as `storage_options={...}`:
 
-```text
-lakebed.open_table("s3://lake/trips", storage_options={"region": "eu-west-1"})
-lakebed show s3://lake/trips -o region=eu-west-1
-spark.read.format("lakebed").option("lakebed.storage.region", "eu-west-1").load("s3://lake/trips")
+```python
+import lakebed
+
+trips = lakebed.open_table("s3://lake/trips", storage_options={"region": "eu-west-1"})
+print(trips.count())
 ```
 
-Without options the credentials come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, ...) and the machine's role. An option may also
-be given by the name of its environment variable (`AWS_REGION`, `aws_region`). An unknown option is rejected, and the error names the closest
+The command `lakebed` takes them as `-o KEY=VALUE`, and `format("lakebed")` as options that start with `lakebed.storage.`:
+`spark.read.format("lakebed").option("lakebed.storage.region", "eu-west-1")`.
+
+```console
+$ lakebed head s3://lake/trips -o region=eu-west-1
+id  city
+1   Oslo
+```
+
+Without options the settings come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT`, `AWS_ALLOW_HTTP`, ...), and credentials from the
+machine's role too. An option may also be given by the name of its environment variable (`AWS_REGION`, `aws_region`). An unknown option is rejected, and the error names the closest
 known one. Local disk and `memory://` take no options.
 
 For your own store (MinIO, Ceph): `{"endpoint": "http://localhost:9000", "allow_http": "true", "access_key_id": "...",

@@ -27,6 +27,7 @@ LONG = (
     "tests/fault/test_processes",
     "tests/spark/cluster/",
     "tests/spark/test_foreign_sessions",
+    "tests/spark/test_pages",
     "tests/spark/test_tables",
     "tests/spark/test_predicates",
     "tests/spark/test_services",

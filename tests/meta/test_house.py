@@ -150,16 +150,6 @@ def test_links_and_paths_in_the_documents_exist(page):
             assert (ROOT / "src" / "lakebed" / path).exists(), path
 
 
-def test_the_example_of_a_merger_runs_as_it_is_written():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/merging.md").read_text(), re.DOTALL)
-    exec(compile("\n".join(blocks), "docs/merging.md", "exec"), {})
-
-
-def test_the_page_on_merges_runs_as_it_is_written():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/merge.md").read_text(), re.DOTALL)
-    exec(compile("\n".join(blocks), "docs/merge.md", "exec"), {})
-
-
 def test_the_layers_in_the_architecture_are_the_folders():
     drawn = set(re.findall(r"\b(\w+)/", (ROOT / "ARCHITECTURE.md").read_text().split("```")[1]))
     folders = {path.parent.name for path in SOURCES if path.name == "__init__.py"} - {"lakebed"}
@@ -216,6 +206,13 @@ def test_the_reference_explains_every_argument(name):
 def test_the_options_page_is_what_the_code_says():
     page = runpy.run_path(str(ROOT / "scripts" / "options_page.py"))
     assert page["PAGE"].read_text() == page["text"](), "run python scripts/options_page.py"
+
+
+def test_the_figures_are_what_the_script_draws():
+    script = runpy.run_path(str(ROOT / "scripts" / "figures.py"))
+    for name, draw in script["FIGURES"].items():
+        drawn = (script["FOLDER"] / name).read_text("utf-8")
+        assert drawn == draw(), "run python scripts/figures.py"
 
 
 def test_a_missing_or_old_java_is_said_in_a_sentence(tmp_path):

@@ -1,6 +1,5 @@
 """Ranges of time read by Spark: the same rows and changes as without it, and as the docs say."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakebed
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "changes.md"
 
 
 def rows(*told: tuple[str, int, int, str]) -> pa.Table:
@@ -54,19 +51,3 @@ def test_spark_reads_ranges_as_arrow_does(table_type: str, spark: SparkSession, 
     ops = [row["op"] for row in collected(table.read(mode="cdc"))]
     assert sorted(ops) == [*"dd", *"iiiii", "u"]
     assert table.read(mode="cdc").where("op = 'u'").select("after.v").collect()[0][0] == 2
-
-
-def test_the_examples_of_the_page_run(spark: SparkSession, tmp_path: Path):
-    examples, loop = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    schema = "id string, amount bigint"
-    day_one = spark.createDataFrame([("a", 5), ("b", 50)], schema)
-    day_two = spark.createDataFrame([("b", 51), ("c", 7)], schema)
-    table = lakebed.create_table(spark, tmp_path, schema, key="id", buckets=1)
-    taken: list[Any] = []
-    names: dict[str, Any] = {"t": table, "day_one": day_one, "day_two": day_two}
-    names |= {"rounds": 2, "take": lambda frame: taken.append(collected(frame))}
-    exec(examples, names)
-    assert collected(names["rows"]) == [{"id": "b", "amount": 51}]
-    assert [row["op"] for row in collected(names["changes"])] == ["d", "i", "i", "i", "u"]
-    exec(loop, names)
-    assert [len(rows) for rows in taken] == [5, 0]

@@ -1,7 +1,6 @@
 """Merges and updates on Spark: the same as in process, and what a Delta user types."""
 
 import pathlib
-import re
 from typing import Any
 
 import pyarrow as pa
@@ -107,13 +106,3 @@ def test_what_would_be_ambiguous_is_refused_on_spark_too(spark: SparkSession, pa
         by_key.when_matched().update({"n": "nope(source.n)"}).execute()
     assert by_key.when_matched().delete().execute().deleted == 1
     assert [row[0] for row in rows_of(table)] == [2, 3, 4]
-
-
-def test_the_statements_for_delta_users_run_as_they_are_written(spark: SparkSession, path: str):
-    page = (ROOT / "docs" / "quickstart-delta.md").read_text("utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    held: dict[str, Any] = {"spark": spark, "path": path}
-    for block in blocks:
-        exec(compile(block, "docs/quickstart-delta.md", "exec"), held)
-    assert sorted(row["id"] for row in held["table"].read().collect()) == [*range(20)]
-    assert sorted(row["id"] for row in held["df"].collect()) == [*range(5)]

@@ -1,7 +1,6 @@
 """SQL on Spark: the page on SQL, queries that Spark executes, writes from queries, the same in process."""
 
 import itertools
-import re
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import lakebed
 from lakebed.errors import InvalidError, NotFoundError
 from lakebed.sql.catalog import Catalog
 from lakebed.sql.procedures import PROCEDURES
-from lakebed.sql.statements import split_script
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text("utf-8")
 
@@ -40,46 +38,6 @@ def rows(found: DataFrame | pa.RecordBatchReader) -> list[tuple[Any, ...]]:
     if isinstance(found, DataFrame):
         return sorted((tuple(row) for row in found.collect()), key=repr)
     return sorted((tuple(row.values()) for row in found.read_all().to_pylist()), key=repr)
-
-
-def test_hudis_sql_quickstart_and_the_page_run_as_they_are_written(
-    spark: SparkSession, tmp_path: Path
-):
-    warehouse = lakebed.catalog(spark, str(tmp_path))
-    (script,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
-    statements = split_script(script)
-    found = {text: warehouse.sql(text) for text in statements}
-
-    def of(start: str) -> list[tuple[Any, ...]]:
-        return rows(next(frame for text, frame in found.items() if text.startswith(start)))
-
-    assert len(of("SELECT ts, fare")) == 6
-    assert of("UPDATE hudi_table")[0][1] == 1
-    assert of("MERGE INTO")[0][:3] == (2, 2, 0)
-    assert of("DELETE FROM")[0][2] == 1
-    fares = {
-        row["rider"]: row["fare"]
-        for row in warehouse.sql("SELECT rider, fare FROM hudi_table").collect()
-    }
-    assert fares == {
-        "rider-A": 19.1, "rider-C": 25.0, "rider-D": 25.0, "rider-E": 93.5, "rider-F": 34.15, "rider-G": 43.4,
-        "rider-H": 66.6, "rider-I": 41.06, "rider-J": pytest.approx(19.7),
-    }  # fmt: skip
-    assert len(of("SELECT * FROM hudi_table TIMESTAMP")) == 1
-    assert len(of("SELECT * FROM hudi_table_changes('hudi_table'")) == 9
-    assert of("SHOW INDEXES")[0][:3] == ("rider_idx", "rider", "ready")
-    assert len(of("SELECT * FROM indexed_table")) == 1
-    assert len(of("SELECT * FROM hudi_table_changes('indexed_table'")) == 9
-    assert of("CREATE TABLE ctas_table")[0][0] == 9
-    assert len(of("CALL show_commits")) == 3
-    assert warehouse.tables() == ["fare_adjustment", "hudi_table", "indexed_table"]
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    exec(
-        compile(
-            block.replace("/tmp/lakebed-warehouse", str(tmp_path / "page")), "docs/sql.md", "exec"
-        ),
-        {},
-    )
 
 
 def test_the_page_lists_every_procedure():

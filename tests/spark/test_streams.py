@@ -14,7 +14,6 @@ import lakebed
 from lakebed.api.table import Table
 from lakebed.commit.stream_batches import last_batch
 from spark.frames import session_conf
-from spark.test_readme import blocks
 from support.s3 import S3Server
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string()), ("ts", pa.int64())])
@@ -386,14 +385,3 @@ def test_streams_work_on_an_object_store(
     load(frame, target, tmp_path / "c", **options)
     found = lakebed.open_table(None, target, storage).to_arrow().sort_by("id").to_pylist()
     assert [(row["id"], row["ts"]) for row in found] == [(1, 0), (2, 1), (3, 1)]
-
-
-def test_the_page_on_streams_runs_as_it_stands(spark, tmp_path):
-    found = blocks("docs/streaming.md", streaming=tmp_path)
-    names: dict[str, Any] = {}
-    for kind, code in found:
-        assert kind == "python"
-        exec(compile(code, "docs/streaming.md", "exec"), names)
-    assert len(found) == 7
-    assert names["totals"].read().count() == 2
-    assert len([r for r in names["totals"].history().to_pylist() if r["rows_written"]]) == 3

@@ -13,7 +13,7 @@ from lakebed.storage.failures import without_panics
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.object_streams import ObjectStore
 from lakebed.storage.objects import ObjectStorage
-from lakebed.storage.options import split_options
+from lakebed.storage.options import client_environment, split_options
 from lakebed.storage.paths import check_path, parse_location
 from lakebed.storage.storage import Storage
 
@@ -84,10 +84,11 @@ def _refuse_options(url: str, options: Mapping[str, str]) -> None:
 
 def _cloud(root: str, scheme: str, options: Mapping[str, str]) -> ObjectStore:
     config, client = split_options(root, scheme, options)
+    client_options = _TIMEOUTS | client_environment(scheme) | client
     try:
         with without_panics(f"storage options {sorted(options)} for {root}"):
             return from_url(
-                root, config=config, client_options=_TIMEOUTS | client, retry_config=_RETRIES
+                root, config=config, client_options=client_options, retry_config=_RETRIES
             )
     except (exceptions.BaseError, ValueError, TypeError) as error:
         first_line = str(error).partition("\n")[0]

@@ -4,6 +4,7 @@ The names are those of obstore, the client. `docs/storage.md` is generated from 
 """
 
 import difflib
+import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -111,6 +112,16 @@ STORE_OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, str], Mapping[str, str
 """By kind of store: the prefix of its environment variables, its options, and their aliases."""
 _KINDS: Final = {"s3a": "s3", "abfs": "az", "abfss": "az"}
 _BUCKETS: Final = ("bucket", "bucket_name", "container_name")
+
+
+def client_environment(scheme: str) -> dict[str, str]:
+    """Return the options of the HTTP client that the environment sets, such as `AWS_ALLOW_HTTP`.
+
+    The client itself looks at these variables only if it is given no options at all.
+    """
+    prefix, _, _ = STORE_OPTIONS[_KINDS.get(scheme, scheme)]
+    values = {name: os.environ.get(f"{prefix}{name}".upper()) for name in CLIENT_OPTIONS}
+    return {name: value for name, value in values.items() if value}
 
 
 def split_options(

@@ -1,4 +1,4 @@
-"""The page on predicates tells the truth: its examples run, its list of functions is whole."""
+"""The page on predicates tells the truth: its list of functions is whole, what it says is refused is."""
 
 import re
 from pathlib import Path
@@ -25,14 +25,11 @@ SCHEMA = pa.schema(
         ("in", pa.int32()),
     ]
 )
-EXAMPLES = re.search(r"```sql\n(.*?)```", PAGE, re.DOTALL)[1].splitlines()
 SECTION = re.search(r"## Functions\n(.*?)\n## ", PAGE, re.DOTALL)[1]
 
 
-@pytest.mark.parametrize(
-    "text", [*EXAMPLES, "`in` = 1", "b <> 0 AND a / b > 1", "coalesce(a, 1 / b) > 0"]
-)
-def test_the_examples_of_the_page_are_understood(text):
+@pytest.mark.parametrize("text", ["`in` = 1", "b <> 0 AND a / b > 1", "coalesce(a, 1 / b) > 0"])
+def test_what_the_page_recommends_are_understood(text):
     assert Predicate.parse(text, SCHEMA).columns
 
 

@@ -47,6 +47,16 @@ def test_an_unknown_option_is_refused_with_what_may_be_meant_of_that_store(url, 
     assert told.startswith(f"storage option '{option}' is unknown for {url[:-2]}; {hint}")
 
 
+def test_the_environment_sets_options_of_the_http_client_too(s3_server, monkeypatch):
+    for name, value in s3_server.options().items():
+        monkeypatch.setenv(f"AWS_{name.upper()}", value)
+    assert open_storage(f"s3://{s3_server.bucket}/t").names("x") == []
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "false")
+    with pytest.raises(UnavailableError):
+        open_storage(f"s3://{s3_server.bucket}/t").names("x")
+    assert open_storage(f"s3://{s3_server.bucket}/t", {"allow_http": "true"}).names("x") == []
+
+
 def test_what_the_url_says_and_two_spellings_of_one_option_are_refused():
     with pytest.raises(OptionError, match="already set by the URL s3://b"):
         open_storage("s3://b/t", {"bucket": "c"})
