@@ -79,6 +79,7 @@ docs: setup ## build the documentation
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 dist: setup ## build the wheel into dist/
+	@rm -rf build  # what an earlier build left there would come along
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
 lock: ## settle requirements/*.txt anew (needs pip-tools in the environment)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lakebed.api.layers import FileGroupLayers, Layer, Layers
     from lakebed.api.merge.builder import MergeBuilder
     from lakebed.api.opening import create_table, drop_table, open_table
+    from lakebed.api.scanning.scan import TableScan
     from lakebed.api.streams.function import foreach_batch
     from lakebed.api.table import Table
     from lakebed.sql.front import catalog, sql
@@ -59,6 +60,7 @@ __all__ = [
     "OptionError",
     "SchemaError",
     "Table",
+    "TableScan",
     "UnavailableError",
     "UnsupportedError",
     "__version__",
@@ -83,6 +85,7 @@ _MODULES = {
     "Layers": "lakebed.api.layers",
     "MergeBuilder": "lakebed.api.merge.builder",
     "Table": "lakebed.api.table",
+    "TableScan": "lakebed.api.scanning.scan",
     "catalog": "lakebed.sql.front",
     "convert": "lakebed.api.convert.convert",
     "create_table": "lakebed.api.opening",
@@ -141,8 +144,8 @@ def local_session(
     try:
         from lakebed.spark.session import local_session as start  # noqa: PLC0415 - pyspark is heavy
     except ModuleNotFoundError as error:
-        raise UnsupportedError(
-            "lakebed.local_session needs PySpark, which is not installed: pip install 'lakebed[spark]'"
-        ) from error
+        from lakebed.model.extras import missing_extra  # noqa: PLC0415 - only here
+
+        raise missing_extra("lakebed.local_session", "PySpark", "spark") from error
 
     return start(cores, app, conf, warm_up=warm_up)

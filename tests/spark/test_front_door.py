@@ -1,5 +1,6 @@
 """The short calls of a table on a session: they answer as they do without one."""
 
+import polars as pl
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -37,3 +38,13 @@ def test_rows_are_counted_and_collected_with_the_types_of_the_table(spark: Spark
 def texts(rows: pa.Table) -> list[str]:
     """Spell each row: a value that is not a number differs from itself."""
     return sorted(map(str, rows.to_pylist()))
+
+
+def test_a_scan_reads_in_process_also_with_a_session(spark: SparkSession, path: str):
+    table = lakebed.create_table(spark, path, "id BIGINT, at TIMESTAMP", key="id")
+    with session_conf(spark, spark__sql__session__timeZone="Asia/Tokyo"):
+        table.insert(spark.sql("SELECT id, TIMESTAMP '2026-11-15 09:00:00' AS at FROM range(3)"))
+        scan = table.scan(where="at = TIMESTAMP '2026-11-15 00:00:00'")
+        found = scan.to_polars().filter(pl.col("id") > 0).collect()
+        assert sorted(found.get_column("id")) == [1, 2]
+        assert table.to_duckdb().aggregate("count(*)").fetchall() == [(3,)]

@@ -133,6 +133,10 @@ class Engines:
             self._spark.read(plan) if near is None or held is None else self._spark.read(near, held)
         )
 
+    def stream(self, scan: Scan, cache: SourceCache | None = None) -> pa.RecordBatchReader:
+        """Return the rows of `scan` as a stream of this process, also if there is a session."""
+        return self._arrow.read(scan, cache)
+
     def changes(self, scan: ChangeScan) -> Any:
         """Return the change rows of `scan`."""
         limit = 0 if self._spark is None else self._max_bytes(scan.reader.view.config)

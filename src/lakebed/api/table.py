@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -11,13 +11,16 @@ from lakebed.api.given.arguments import checked_columns, checked_keys, checked_w
 from lakebed.api.given.named_rows import split_routed, split_valued, value_batches
 from lakebed.api.layers import Layers, layers_of
 from lakebed.api.merge.tables import TableMerges
+from lakebed.api.scanning.scan import TableScan
+from lakebed.api.scanning.source import ScanSource
 from lakebed.errors import DamageWarning, InvalidError, LakebedError, UnsupportedError
-from lakebed.format.names.meta_columns import META_COLUMNS
+from lakebed.format.names.meta_columns import META_COLUMNS, META_FIELDS
+from lakebed.model.extras import load_extra
 from lakebed.model.options.services import INDEX_ADVISOR
 from lakebed.scan.explain import Explanation, explain_scan
 from lakebed.scan.lookup import look_up, plan_lookup
 from lakebed.scan.salvage import describe_left_out, leave_out_damaged
-from lakebed.scan.scan import Scan, plan_incremental, plan_scan
+from lakebed.scan.scan import Scan, parse_where, plan_incremental, plan_scan
 from lakebed.scan.value_lookup import look_up_values
 from lakebed.table.changes.commit_range import commits_between
 from lakebed.table.changes.scan import plan_changes
@@ -25,6 +28,9 @@ from lakebed.table.history import files_table, history_table
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.time_travel import PointInTime
 from lakebed.terminal.html import text_html
+
+if TYPE_CHECKING:
+    import duckdb
 
 _ON_DAMAGE = ("fail", "skip")
 _READ_MODES = ("snapshot", "read_optimized", "cdc")
@@ -103,8 +109,7 @@ class Table(TableMerges):
             return self._read_range(columns, where, since, until, mode)
         snapshot = self._snapshot(as_of)
         scan = self._plan(snapshot, columns, where, mode)
-        if as_of is None and INDEX_ADVISOR.value(self._config.properties):
-            self._scan_log.note(scan)
+        self._note(scan, as_of)
         if on_damage == "skip":
             scan, left = leave_out_damaged(scan, self._engines.executor(scan.view.config))
             if left:
@@ -146,6 +151,8 @@ class Table(TableMerges):
         columns: Sequence[str] | None,
         where: str | None,
         mode: str = "snapshot",
+        *,
+        exact: bool | None = None,
     ) -> Scan:
         scan = plan_scan(
             snapshot,
@@ -153,7 +160,7 @@ class Table(TableMerges):
             None if where is None else checked_where(where),
             self._merger,
             read_optimized=mode == "read_optimized",
-            exact=self._engines.is_exact,
+            exact=self._engines.is_exact if exact is None else exact,
             indexes=self._indexes(snapshot),
         )
         if scan.candidates is None:
@@ -161,6 +168,66 @@ class Table(TableMerges):
                 snapshot
             ).indexes = None  # reopen them: runs may be missing because the index was rebuilt
         return scan
+
+    def _note(self, scan: Scan, as_of: PointInTime | None) -> None:
+        """Record a read of the latest rows for `advise_indexes`, if the table asks for it."""
+        if as_of is None and INDEX_ADVISOR.value(self._config.properties):
+            self._scan_log.note(scan)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        as_of: PointInTime | None = None,
+    ) -> TableScan:
+        """Return a snapshot read that has not begun, for Polars, DuckDB and Arrow.
+
+        Later commits do not change what it reads.
+
+        Args:
+            columns: Columns to return, as for `read`.
+            where: A SQL predicate, as for `read`.
+            as_of: Read the table as of this time, as for `read`.
+
+        Raises:
+            InvalidError: An argument is invalid.
+            UnsupportedError: The predicate uses SQL that Lakebed does not evaluate.
+
+        Example:
+            >>> import pyarrow as pa, lakebed, polars as pl
+            >>> t = lakebed.create_table(None, "memory://doc/scan", "id BIGINT, v STRING", key="id")
+            >>> commit = t.insert(pa.table({"id": [1, 2], "v": ["a", "b"]}))
+            >>> print(t.scan(where="id > 1"))
+            scan of: memory://doc/scan
+            columns: id int64, v string
+            where: id > 1
+            >>> t.scan().to_polars().select(pl.col("id").sum()).collect().item()
+            3
+        """
+        snapshot = self._snapshot(as_of)
+        names = checked_columns(columns, snapshot.schema)
+        where = None if where is None else checked_where(where)
+        parse_where(where, snapshot.schema)  # an error is raised here rather than by a query
+        fields = {field.name: field for field in (*META_FIELDS, *snapshot.schema)}
+
+        def read(wanted: Sequence[str], pushed: str | None) -> pa.RecordBatchReader:
+            scan = self._plan(snapshot, wanted, pushed, exact=True)
+            self._note(scan, as_of)
+            return self._engines.stream(scan, self._sources(snapshot))
+
+        schema = pa.schema([fields[name] for name in names])
+        source = ScanSource(schema, where, read)
+        return TableScan(self._storage.url, snapshot.timeline.until, source)
+
+    def to_duckdb(
+        self, connection: "duckdb.DuckDBPyConnection | None" = None
+    ) -> "duckdb.DuckDBPyRelation":
+        """Return the latest rows as a relation of DuckDB; the same as `scan().to_duckdb(connection)`.
+
+        Args:
+            connection: The connection of the relation; None stands for DuckDB's default one.
+        """
+        return self.scan().to_duckdb(connection)
 
     def count(self, where: str | None = None, as_of: PointInTime | None = None) -> int:
         """Return the number of rows, or of rows that match `where`.
@@ -194,7 +261,11 @@ class Table(TableMerges):
         until: PointInTime | None = None,
         mode: str = "snapshot",
     ) -> Any:
-        """Return the rows as an in-memory pandas DataFrame; takes the arguments of `read`."""
+        """Return the rows as an in-memory pandas DataFrame; takes the arguments of `read`.
+
+        Needs pandas.
+        """
+        load_extra("pandas", "2.2", None, "to_pandas")
         return self.to_arrow(columns, where, as_of, since, until, mode).to_pandas()
 
     def lookup(

@@ -10,6 +10,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from lakebed.model.extras import missing_extra
 from lakebed.model.options.option import options_of
 
 COMMANDS: Final = {
@@ -78,7 +79,13 @@ class LazyGroup(TyperGroup):
 
 def load(name: str) -> Any:
     """Import a command, or a group of commands, by its name."""
-    module = import_module(f"lakebed.cli.{COMMANDS[name][0]}")
+    try:
+        module = import_module(f"lakebed.cli.{COMMANDS[name][0]}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "sqlglot":
+            raise
+        typer.echo(f"lakebed: {missing_extra('lakebed sql', 'sqlglot', 'sql')}", err=True)
+        raise typer.Exit(1) from error
     found = getattr(module, name)
     if not isinstance(found, typer.Typer):
         only = typer.Typer(add_completion=False)

@@ -4,7 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lakebed.errors import InvalidError, UnsupportedError
+from lakebed.errors import InvalidError
+from lakebed.model.extras import missing_extra
 
 WAREHOUSE: Final = "LAKEBED_WAREHOUSE"
 """The environment variable that names the warehouse where no Spark session does."""
@@ -88,9 +89,7 @@ def _catalog_class() -> Any:
     try:
         import sqlglot  # noqa: F401, PLC0415 - an optional dependency, and slow to import
     except ImportError as error:
-        raise UnsupportedError(
-            "lakebed.sql needs sqlglot, which is not installed: pip install 'lakebed[sql]'"
-        ) from error
+        raise missing_extra("lakebed.sql", "sqlglot", "sql") from error
     from lakebed.sql.catalog import Catalog  # noqa: PLC0415 - it needs sqlglot
 
     return Catalog

@@ -1,6 +1,11 @@
 """Folders of Parquet files and Delta tables become tables, also after an interruption."""
 
+import base64
 import json
+import string
+import struct
+from decimal import Decimal
+from pathlib import Path
 
 import deltalake
 import pyarrow as pa
@@ -9,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import lakebed
+from lakebed.api.convert.source import find_source
 from lakebed.cli.main import app
 from lakebed.errors import (
     CorruptError,
@@ -17,6 +23,7 @@ from lakebed.errors import (
     SchemaError,
     UnsupportedError,
 )
+from lakebed.storage.open import open_storage
 
 
 def write(folder, name, table):
@@ -176,11 +183,108 @@ def test_a_delta_table_is_converted_at_its_latest_version(tmp_path):
     ]
 
 
-def test_deletion_vectors_of_delta_are_refused(tmp_path):
+_B85 = string.digits + string.ascii_uppercase + string.ascii_lowercase + "!#$%&()*+-;<=>?@^_`{|}~"
+_Z85 = string.digits + string.ascii_lowercase + string.ascii_uppercase + ".-:+=^!/*?&<>()[]{}@%$#"
+
+
+def deletion_vector(*places):
+    """Return an inline deletion vector of Delta's protocol: a roaring bitmap of one container, in Z85."""
+    header = (1681511377, 1, 0, 12346, 1, 0, len(places) - 1, 16)
+    data = struct.pack("<iqiIIHHI", *header) + struct.pack(f"<{len(places)}H", *places)
+    text = base64.b85encode(data + bytes(-len(data) % 4)).decode()
+    return {
+        "storageType": "i",
+        "pathOrInlineDv": text.translate(str.maketrans(_B85, _Z85)),
+        "sizeInBytes": len(data),
+        "cardinality": len(places),
+    }
+
+
+def with_deletion_vectors(source, vectors):
+    """Give the files of a Delta table's first version deletion vectors, by partition value."""
+    log = Path(source) / "_delta_log" / "00000000000000000000.json"
+    features = ["deletionVectors"]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if "protocol" in action:
+            action["protocol"] = protocol | {"readerFeatures": features, "writerFeatures": features}
+        if "add" in action and (found := vectors.get(action["add"]["partitionValues"]["p"])):
+            action["add"]["deletionVector"] = found
+    log.write_text("\n".join(map(json.dumps, actions)))
+
+
+def test_rows_that_deletion_vectors_delete_are_left_out(tmp_path):
+    source = str(tmp_path / "delta é")
+    table = pa.table({"id": range(60), "p": ["a b/c%é"] * 20 + ["y"] * 20 + ["z"] * 20})
+    deltalake.write_deltalake(source, table, partition_by=["p"])
+    vectors = {"a b/c%é": deletion_vector(0, 3, 19), "z": deletion_vector(5)}
+    with_deletion_vectors(source, vectors)
+    done = lakebed.convert(source, str(tmp_path / "t"), "id")
+    assert done.rows == 56
+    found = [row["id"] for row in contents(done.table, "id")]
+    assert sorted(found) == sorted(set(range(60)) - {0, 3, 19, 45})
+
+
+def test_rows_deleted_since_an_interruption_are_a_changed_source(tmp_path):
+    source = str(tmp_path / "delta")
+    table = pa.table({"id": range(40), "p": ["x"] * 20 + ["y"] * 20})
+    deltalake.write_deltalake(source, table, partition_by=["p"])
+    with_deletion_vectors(source, {"x": deletion_vector(1)})
+    before = find_source(open_storage(source)).fingerprint
+    with_deletion_vectors(source, {"x": deletion_vector(2)})
+    after = find_source(open_storage(source))
+    assert before != after.fingerprint
+    assert after.rows == 39
+
+
+def test_mapped_columns_of_delta_are_refused(tmp_path):
     source = tmp_path / "delta"
-    settings = {"delta.enableDeletionVectors": "true"}
-    deltalake.DeltaTable.create(str(source), schema=rows(1).schema, configuration=settings)
-    with pytest.raises(UnsupportedError, match="deletionVectors"):
+    settings = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "1"}
+    names = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "c1"}
+    key = {"name": "id", "type": "long", "nullable": True, "metadata": names}
+    deltalake.DeltaTable.create(str(source), schema=rows(1).schema)
+    log = source / "_delta_log" / "00000000000000000000.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if "metaData" in action:
+            action["metaData"]["configuration"] = settings
+            action["metaData"]["schemaString"] = json.dumps({"type": "struct", "fields": [key]})
+        if "protocol" in action:
+            action["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
+    log.write_text("\n".join(map(json.dumps, actions)))
+    with pytest.raises(UnsupportedError, match="maps column names"):
+        lakebed.convert(str(source), str(tmp_path / "t"), "id")
+
+
+def test_categories_and_strings_are_one_column(tmp_path):
+    source = tmp_path / "in"
+    coded = pa.array(["a", "b"]).dictionary_encode()
+    write(source, "1.parquet", pa.table({"id": [1, 2], "v": coded}))
+    write(source, "2.parquet", pa.table({"id": [3], "v": ["c"]}))
+    table = lakebed.convert(str(source), str(tmp_path / "t"), "id").table
+    assert [row["v"] for row in contents(table)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_decimals_are_not_rounded_to_floats(tmp_path, kind):
+    source = tmp_path / "in"
+    exact = pa.array([Decimal("0.10")], pa.decimal128(5, 2))
+    for number, values in enumerate((pa.array([0.5], kind), exact)):
+        structs = pa.StructArray.from_arrays([values], ["v"])
+        write(
+            source, f"{number}.parquet", pa.table({"id": [number], "s": pa.array([[structs[0]]])})
+        )
+    with pytest.raises(SchemaError, match=r"1\.parquet: column 's' holds decimals"):
+        lakebed.convert(str(source), str(tmp_path / "t"), "id")
+    assert not (tmp_path / "t").exists()
+
+
+def test_an_integer_that_no_double_holds_names_its_file_and_column(tmp_path):
+    source = tmp_path / "in"
+    write(source, "1.parquet", pa.table({"id": [1], "v": [2**53 + 1]}))
+    write(source, "2.parquet", pa.table({"id": [2], "v": [1.5]}))
+    with pytest.raises(SchemaError, match=r"1\.parquet: column 'v' is int64 here and double"):
         lakebed.convert(str(source), str(tmp_path / "t"), "id")
 
 

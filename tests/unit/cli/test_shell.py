@@ -116,3 +116,19 @@ def test_the_prompt_takes_statements_of_several_lines_and_goes_on_after_an_error
     assert "a;b" in text
     assert "no column nope" in text
     assert "SELECT nope" in (tmp_path / ".lakebed_history").read_text()
+
+
+@pytest.mark.parametrize("words", [("-e", "SELECT 1"), ("--help",)])
+def test_without_sqlglot_the_command_says_what_to_install(words):
+    code = f"""if True:
+        import sys
+        sys.modules["sqlglot"] = None
+        sys.argv[1:] = ["sql", *{words!r}]
+        from lakebed.cli.main import main
+        main()
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    wanted = "lakebed sql needs sqlglot, which is not installed: pip install 'lakebed[sql]'"
+    assert done.stderr.split("\n")[0] == f"lakebed: {wanted}"
+    assert "Traceback" not in done.stderr
