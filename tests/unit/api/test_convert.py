@@ -65,7 +65,9 @@ def test_of_a_column_in_files_and_folders_the_folder_counts_as_in_spark(tmp_path
 def test_a_value_that_the_common_type_does_not_hold_is_refused(tmp_path):
     write(tmp_path / "in", "a.parquet", pa.table({"id": [1], "x": [2**53 + 1]}))
     write(tmp_path / "in", "b.parquet", pa.table({"id": [2], "x": [0.5]}))
-    with pytest.raises(SchemaError, match=r"a\.parquet: column 'x' is int64 here and double over all files"):
+    with pytest.raises(
+        SchemaError, match=r"a\.parquet: column 'x' is int64 here and double over all files"
+    ):
         lakebed.convert(str(tmp_path / "in"), str(tmp_path / "t"), "id")
 
 
