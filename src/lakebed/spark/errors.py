@@ -3,6 +3,7 @@
 import os
 import pickle
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -80,9 +81,16 @@ def plainly() -> Iterator[None]:
     try:
         yield
     except LakebedError:
-        if os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER":
+        if _in_worker():
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise
+
+
+def _in_worker() -> bool:
+    # PySpark 4.1 does not say so in the environment, but forks its workers from this module.
+    main = getattr(sys.modules["__main__"], "__spec__", None)
+    daemon = main is not None and main.name in ("pyspark.daemon", "lakebed.spark.daemon")
+    return daemon or os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER"
 
 
 def pack_error(error: LakebedError) -> bytes:

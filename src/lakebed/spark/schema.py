@@ -50,9 +50,14 @@ _SCALARS = (
 )
 
 
-# PySpark 4.1 has another argument for timestamps in UTC.
+# Of timestamps PySpark 4.1 has to be told what newer releases do by themselves.
 _IN_UTC: dict[str, Any] = (
     {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
+)
+_WITHOUT_ZONE: dict[str, Any] = (
+    {"prefer_timestamp_ntz": True}
+    if "prefer_timestamp_ntz" in signature(from_arrow_schema).parameters
+    else {}
 )
 
 
@@ -71,7 +76,7 @@ def spark_to_arrow(schema: StructType) -> pa.Schema:
 
 def arrow_to_spark(schema: pa.Schema) -> StructType:
     """Convert a table's schema to Spark."""
-    return from_arrow_schema(schema)
+    return from_arrow_schema(schema, **_WITHOUT_ZONE)
 
 
 def as_nullable(kind: DataT) -> DataT:

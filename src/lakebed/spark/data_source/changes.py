@@ -15,10 +15,12 @@ from lakebed.errors import SchemaError, UnsupportedError
 from lakebed.format.logs.cdc import AFTER, BEFORE
 from lakebed.model.options.read import ReadOptions
 from lakebed.spark.data_source.columns import check_columns, real_names
+from lakebed.spark.data_source.partition import held_by
 from lakebed.spark.data_source.point_in_time import commits_of, snapshot_of
 from lakebed.spark.errors import plainly
 from lakebed.spark.schema import spark_layout
 from lakebed.table.changes.json_text import changes_to_json
+from lakebed.table.changes.plan import GroupChanges
 from lakebed.table.changes.scan import plan_changes
 from lakebed.table.read.conform import conform_array
 
@@ -113,11 +115,12 @@ class ChangesReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the changes of one file group."""
-        return iter(()) if partition.value is None else self._rows(partition)
+        group = held_by(partition)
+        return iter(()) if group is None else self._rows(group)
 
-    def _rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def _rows(self, group: GroupChanges) -> Iterator[pa.RecordBatch]:
         with plainly():
-            yield from map(self._columns.convert, self._scan.read(partition.value))
+            yield from map(self._columns.convert, self._scan.read(group))
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state to pickle, without attributes that tasks do not need."""

@@ -15,6 +15,7 @@ from lakebed.scan.scan import Scan, plan_incremental, plan_scan
 from lakebed.spark.data_source.changes import CHANGES_SCHEMA, ChangesReader
 from lakebed.spark.data_source.columns import check_columns, exactly, full_schema, real_names
 from lakebed.spark.data_source.filters import to_predicate
+from lakebed.spark.data_source.partition import held_by
 from lakebed.spark.data_source.point_in_time import commits_of, parsed, snapshot_of, wants_changes
 from lakebed.spark.errors import plainly
 from lakebed.spark.schema import arrow_to_spark, spark_layout
@@ -70,7 +71,7 @@ class Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task."""
-        slices: Sequence[FileSlice] = partition.value or ()
+        slices: Sequence[FileSlice] = held_by(partition) or ()
         return self._rows(slices)
 
     def _rows(self, slices: Sequence[FileSlice]) -> Iterator[pa.RecordBatch]:

@@ -25,6 +25,7 @@ from lakebed.model.packing import pack, useful_tasks
 from lakebed.scan.scan import Scan, parse_where, plan_incremental
 from lakebed.spark.data_source.changes import ChangeColumns
 from lakebed.spark.data_source.columns import check_columns, exactly, full_schema, real_names
+from lakebed.spark.data_source.partition import held_by
 from lakebed.spark.data_source.reader import CORES
 from lakebed.spark.errors import plainly
 from lakebed.spark.schema import spark_layout
@@ -243,7 +244,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task."""
-        return iter(()) if partition.value is None else self._rows(*partition.value)
+        held = held_by(partition)
+        return iter(()) if held is None else self._rows(*held)
 
     def _rows(self, scan: Scan | ChangeScan, parts: Sequence[Any]) -> Iterator[pa.RecordBatch]:
         with plainly():

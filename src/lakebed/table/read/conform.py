@@ -134,6 +134,8 @@ def _conform_struct(
 def _window(array: pa.Array) -> tuple[pa.Array, int, int]:
     """Return a list's or map's offsets relative to its first value, and that value's position."""
     offsets = array.offsets
+    if not len(array):  # Java's Arrow writes no offset at all then, although the format has one
+        return pa.array([0], offsets.type), 0, 0
     start, stop = offsets[0].as_py(), offsets[-1].as_py()
     # Always a copy: Arrow accepts no null mask with sliced offsets.
     return pc.subtract(offsets, pa.scalar(start, offsets.type)), start, stop - start
