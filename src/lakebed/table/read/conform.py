@@ -58,12 +58,21 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = [
         pa.nulls(batch.num_rows, field.type)
         if position is None
-        else conform_array(batch.column(position), field, field.name)
+        else conform_array(_with_offsets(batch.column(position)), field, field.name)
         for field, position in zip(schema, positions, strict=True)
     ]
     for field, column in zip(schema, columns, strict=True):
         check_nulls(column, field, field.name)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _with_offsets(array: pa.Array) -> pa.Array:
+    # An empty list inside of an array may come without offsets, above all from Java. Arrow's format
+    # allows that, but not all of its code looks: `nbytes` reads the first offset nevertheless.
+    nested = pa.types.is_nested(array.type)
+    if nested and any(buffer is not None and not buffer.size for buffer in array.buffers()):
+        return pa.concat_arrays([array, array.slice(0, 0)])
+    return array
 
 
 def conform_array(
@@ -134,7 +143,7 @@ def _conform_struct(
 def _window(array: pa.Array) -> tuple[pa.Array, int, int]:
     """Return a list's or map's offsets relative to its first value, and that value's position."""
     offsets = array.offsets
-    if not len(array):  # Java's Arrow writes no offset at all then, although the format has one
+    if not len(array):  # it may have no offsets, see `_with_offsets`
         return pa.array([0], offsets.type), 0, 0
     start, stop = offsets[0].as_py(), offsets[-1].as_py()
     # Always a copy: Arrow accepts no null mask with sliced offsets.
